@@ -12,8 +12,7 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 )
 
-// twoAccounts configures main and other, each with a schedule and a runner of
-// both.
+// twoAccounts configures the accounts main and other, each with a schedule and a runner.
 func twoAccounts(t testing.TB) *world {
 	t.Helper()
 	w := newWorld(t, 4)
@@ -26,7 +25,7 @@ schedules:
 	return w
 }
 
-// accountsOf are the accounts that the lines of a JSON output name.
+// accountsOf returns the account of each line of a JSON output.
 func accountsOf(t testing.TB, out string) (names []string) {
 	t.Helper()
 	for line := range strings.Lines(out) {
@@ -42,8 +41,8 @@ func accountsOf(t testing.TB, out string) (names []string) {
 	return slices.Compact(names)
 }
 
-// TestStatusFindsAnIDInWhicheverAccountHasIt: with and without a runner, and an
-// id of several accounts asks for one of them.
+// `status ID` finds the account with and without a runner. If several accounts have the ID, the
+// command asks for an account.
 func TestStatusFindsAnIDInWhicheverAccountHasIt(t *testing.T) {
 	t.Parallel()
 	w := twoAccounts(t)
@@ -75,11 +74,11 @@ func TestStatusFindsAnIDInWhicheverAccountHasIt(t *testing.T) {
 	check()
 }
 
-// TestAnAccountThatDoesNotAnswerHidesNoOther and is named itself.
+// The output also names the account that does not answer.
 func TestAnAccountThatDoesNotAnswerHidesNoOther(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 4)
-	w.run() // of main alone
+	w.run() // serves main only
 	w.mustCLI("renew", "px_1", "--id", "r1", "--wait")
 	w.write("other.secret", "second-canary-9dK4", 0o600)
 	w.configure("", fmt.Sprintf("  other: {base_url: %s, app_id: sbx_app_none, secret_file: other.secret}\n", w.sandbox.Sandbox))
@@ -104,8 +103,8 @@ func TestAnAccountThatDoesNotAnswerHidesNoOther(t *testing.T) {
 	}
 }
 
-// TestASecretThatCannotBeReadStopsItsAccountAlone: the other accounts of the runner work, and
-// health names the file. Without any other account the start ends with the error.
+// The runner's other accounts work, and health names the file. If the runner has no other account,
+// the start fails with the error.
 func TestASecretThatCannotBeReadStopsItsAccountAlone(t *testing.T) {
 	t.Parallel()
 	w := twoAccounts(t)

@@ -31,8 +31,8 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 )
 
-// TestTrap75AlertsPageWhateverStandbysSay takes the metrics of three real runners in each
-// state, and lets promtool play them to the alert rules for as long as the rules wait.
+// The test takes the metrics of three real runners in each state. promtool then plays them to the
+// alert rules for as long as each rule waits.
 func TestTrap75AlertsPageWhateverStandbysSay(t *testing.T) {
 	t.Parallel()
 	c := newThree(t)
@@ -59,10 +59,10 @@ func TestTrap75AlertsPageWhateverStandbysSay(t *testing.T) {
 	c.pages("PerennialRunnerMissing", "PerennialNoActiveRunner")
 }
 
-// sample is what a scrape of all runners gives: the value of each series.
+// sample is one scrape of all runners: the value of each series.
 type sample map[string]string
 
-// of are the instances with a series of that metric that says so: by its value, or as a role.
+// of returns the instances with a series of the metric whose value or role is says.
 func (s sample) of(metric, says string) (instances []string) {
 	for name, value := range s {
 		if strings.HasPrefix(name, "perennial_"+metric+"{") && (value == says || strings.Contains(name, `role="`+says+`"`)) {
@@ -74,7 +74,7 @@ func (s sample) of(metric, says string) (instances []string) {
 	return instances
 }
 
-// three are three runners of one account on a NATS of their own, with a provider behind TLS.
+// three is three runners of one account, with their own NATS server and a provider behind TLS.
 type three struct {
 	w         *world
 	nats      *natsProcess
@@ -102,7 +102,6 @@ func newThree(t testing.TB) *three {
 	return c
 }
 
-// settles waits until the runners' metrics hold a condition.
 func (c *three) settles(what string, is func(sample) bool) {
 	c.w.t.Helper()
 	defer func() {
@@ -140,8 +139,8 @@ func (c *three) scrape() sample {
 	return s
 }
 
-// pages proves which of the alerts fire after an hour in which all was well and the rules'
-// own time as it is now.
+// pages checks which alerts fire. The replayed series are healthy for an hour, and then hold the
+// present values for as long as the rules wait.
 func (c *three) pages(firing ...string) {
 	c.w.t.Helper()
 	var file strings.Builder
@@ -174,8 +173,8 @@ func (c *three) pages(firing ...string) {
 	}
 }
 
-// behindTLS is a provider behind TLS, with a certificate that may have expired, and that may
-// take requests and answer none.
+// behindTLS is a provider behind TLS. Its certificate can expire, and it can accept requests and
+// never answer.
 type behindTLS struct {
 	server      *httptest.Server
 	authorities []byte
@@ -214,13 +213,13 @@ func newBehindTLS(t testing.TB, target string) *behindTLS {
 	return p
 }
 
-// expire changes the certificate of new connections, and ends the others.
+// expire changes the certificate for new connections and closes the open ones.
 func (p *behindTLS) expire(is bool) {
 	p.expired.Store(is)
 	p.server.CloseClientConnections()
 }
 
-// certificate is one of 127.0.0.1's own, which ends so long from now.
+// certificate returns a self-signed certificate for 127.0.0.1 that ends after lasts.
 func (p *behindTLS) certificate(t testing.TB, lasts time.Duration) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -14,10 +14,9 @@ import (
 	"perennial/queue/embedded"
 )
 
-// TestAnArchivingBorrowsTheAccount: while another machine's runner has the account, its
-// ledger is archived on this one. The runner hands over, continues after it, and follows
-// what was archived; also after an archiving that was killed. What a person said about
-// the account stays.
+// While a runner on another machine leads the account, this machine archives the ledger. The runner
+// hands over, continues afterwards, and follows what was archived. This also works after an archive
+// run that was killed. An operator's pause of the account stays.
 func TestAnArchivingBorrowsTheAccount(t *testing.T) {
 	t.Parallel()
 	server, err := embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
@@ -28,7 +27,7 @@ func TestAnArchivingBorrowsTheAccount(t *testing.T) {
 	w := oldWorld(t, server.URL())
 	other, line := w.run("--data", "data-2")
 	w.readySays(line, ready)
-	w.mustCLI("renew", "px_2", "--id", "before", "--wait") // of which the ledger to be archived knows nothing
+	w.mustCLI("renew", "px_2", "--id", "before", "--wait") // the ledger to be archived does not have this command
 	node := decode[cluster.Node](t, w.mustCLI("nodes", "-o", "json")).Node
 	w.mustCLI("account", "move", "main", "--to", node)
 	startIn(t, w.dir, []string{crashVariable + "=archive.begun kill"}, archiveArgs()...).awaitKilled()

@@ -11,8 +11,8 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 )
 
-// TestARunGoesOnFromAnArchivedLedger: commands from before it are not done again, the stream
-// is continued, and a stream that was lost is filled from ledger and archive.
+// Archived commands are not executed again, and the stream continues. A lost stream is refilled
+// from the ledger and the archive.
 func TestARunGoesOnFromAnArchivedLedger(t *testing.T) {
 	t.Parallel()
 	w, commands := lostTime(t, "")
@@ -57,6 +57,6 @@ func TestARunGoesOnFromAnArchivedLedger(t *testing.T) {
 	run, line = w.run()
 	awaitReady(t, line)
 	w.republish(commands)
-	rename(away, archived.File) // the check of the books reads every row
+	rename(away, archived.File) // verify reads every row
 	w.settled(run, "first", "second", "third", "fourth")
 }

@@ -13,8 +13,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// archiveAll archives everything that the world's stopped runner has published,
-// as if a month had passed.
+// archiveAll archives everything that the stopped runner has published, as if a month had passed.
 func (w *world) archiveAll() ledger.Archived {
 	w.t.Helper()
 	head := decode[fileLine](w.t, w.mustCLI("ledger", "verify", "-o", "json")).Head
@@ -28,8 +27,8 @@ func (w *world) archiveAll() ledger.Archived {
 	return out
 }
 
-// oldWorld is a world whose account paid and was paid hundreds of times two months ago;
-// all of that is published, and its runner has stopped.
+// oldWorld has an account that was charged and refunded hundreds of times two months ago. Every row
+// is published, and the runner has stopped.
 func oldWorld(t testing.TB, nats string) *world {
 	t.Helper()
 	w := newWorld(t, 4)
@@ -68,7 +67,7 @@ func (w *world) stopped(run *process) {
 	}
 }
 
-// archiveOld is `backup archive` of all but the last month.
+// archiveOld runs `backup archive` for all rows older than a month.
 func (w *world) archiveOld(flags ...string) cli.ArchiveResult {
 	w.t.Helper()
 	return decode[cli.ArchiveResult](w.t, w.mustCLI(append(archiveArgs(), append(flags, "-o", "json")...)...))
@@ -104,7 +103,7 @@ func TestArchiveSaysWhatItDoesNotDo(t *testing.T) {
 	}
 }
 
-// TestAnArchivingOfTooYoungFactsAsksForNothing: neither NATS nor a runner is asked.
+// The command fails before it contacts NATS or a runner.
 func TestAnArchivingOfTooYoungFactsAsksForNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

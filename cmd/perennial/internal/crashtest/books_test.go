@@ -24,7 +24,6 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// kills is how often the runner is killed in one test.
 func kills() int {
 	if testrun.Check {
 		return 55
@@ -32,8 +31,8 @@ func kills() int {
 	return 5
 }
 
-// producer publishes commands with a plain NATS client, and publishes again whatever
-// was not acknowledged.
+// producer publishes commands with a plain NATS client. It publishes again until it gets an
+// acknowledgement.
 type producer struct {
 	w        *world
 	random   *rand.Rand
@@ -56,8 +55,7 @@ func (p *producer) ids() []string {
 	return ids
 }
 
-// next makes a new command: an order in some scenario, or a renewal of fresh
-// proxies.
+// next returns a new command: an order in some sandbox scenario, or a renewal of new proxies.
 func (p *producer) next() *published {
 	id := fmt.Sprintf("cmd-%d", len(p.commands)+1)
 	c := &published{id: id, subject: "perennial.commands.main.order.create"}
@@ -80,8 +78,7 @@ func (p *producer) next() *published {
 	return c
 }
 
-// publishUntil publishes until the time has come: new commands, what was not
-// acknowledged, and duplicates.
+// publishUntil publishes until stop: new commands, unacknowledged commands and duplicates.
 func (p *producer) publishUntil(url string, stop <-chan time.Time) {
 	nc, js := connectTo(p.w.t, url)
 	defer nc.Close()
@@ -100,8 +97,8 @@ func (p *producer) publishUntil(url string, stop <-chan time.Time) {
 	}
 }
 
-// newPerKill is how many new commands come between two kills: there is always
-// something in the middle, and the test stays short on a fast machine.
+// newPerKill is the number of new commands between two kills. Some are always in progress, and the
+// test stays short on a fast machine.
 const newPerKill = 12
 
 func (p *producer) pick() *published {
@@ -111,8 +108,8 @@ func (p *producer) pick() *published {
 	return p.commands[p.random.IntN(len(p.commands))]
 }
 
-// publishRest publishes everything once more: each command is there, and a
-// duplicate of what is there already.
+// publishRest publishes everything once more, so that no command is missing and each one has a
+// duplicate.
 func (p *producer) publishRest(url string) {
 	nc, js := connectTo(p.w.t, url)
 	defer nc.Close()
@@ -132,12 +129,11 @@ func (p *producer) waitForAll(url string) {
 	}
 }
 
-// longestBackoff is the longest wait between two attempts: on a slow machine a command is
-// killed, or loses its reply, often enough to come to it.
+// longestBackoff is the longest wait between two attempts. On a slow machine a command reaches it,
+// because it is killed or loses its reply often enough.
 const longestBackoff = 5 * time.Minute
 
-// ends waits until nothing is left to do for these commands, and says
-// their state.
+// ends waits until these commands have ended, and returns their states.
 func (w *world) ends(url string, ids ...string) map[string]inspect.CommandStatus {
 	w.t.Helper()
 	q, err := queue.Connect(queue.ConnectConfig{URL: url})
@@ -171,8 +167,7 @@ func connectTo(t testing.TB, url string) (*nats.Conn, jetstream.JetStream) {
 	return nc, js
 }
 
-// checkBooks compares what is left on the disk after the runner has stopped:
-// ledger, referee, wallet, events, one against the other.
+// checkBooks compares what the stopped runner left on disk: ledger, referee, wallet and events.
 func checkBooks(t testing.TB, w *world, ids []string) {
 	t.Helper()
 	l, err := ledger.Open(t.Context(), ledger.Config{Path: filepath.Join(w.dir, "data", "main.ledger.db"), Clock: time.Now, ReadOnly: true})
@@ -210,7 +205,7 @@ func checkBooks(t testing.TB, w *world, ids []string) {
 	}
 }
 
-// checkReferee sums the sandbox's own list up and finds what was paid twice.
+// checkReferee sums the sandbox's own charges, and fails the test if one was charged twice.
 func checkReferee(t testing.TB, file string) (charged, refunded int64) {
 	t.Helper()
 	charges, err := sandbox.ReadCharges(file)
@@ -233,8 +228,8 @@ func checkReferee(t testing.TB, file string) (charged, refunded int64) {
 	return charged, refunded
 }
 
-// checkEvents reads the events stream off the disk that the runner left, checks
-// it against the journal, and counts the ends of every command.
+// checkEvents reads the events stream from the stopped runner's disk, checks it against the
+// journal, and counts the end events of each command.
 func checkEvents(t testing.TB, w *world, l *ledger.Ledger, head chain.Head) map[string]int {
 	t.Helper()
 	server, err := embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: filepath.Join(w.dir, "data", "nats")})

@@ -15,9 +15,8 @@ import (
 	"perennial/queue/embedded"
 )
 
-// TestALedgerBehindTheStreamIsMadeByTheRunnerThatHasIt: the runner began without NATS, and
-// so did not know then that its ledger ends before the stream begins. A ledger of another
-// provider account is left as it is.
+// The runner started without NATS, so that it could not know that its ledger ends before the stream
+// begins. A ledger of another provider account stays unchanged.
 func TestALedgerBehindTheStreamIsMadeByTheRunnerThatHasIt(t *testing.T) {
 	t.Parallel()
 	store := t.TempDir()

@@ -24,8 +24,8 @@ import (
 	"perennial/queue/objects"
 )
 
-// onStream runs do on the world's NATS while no runner has it: another server, or
-// the embedded one's store.
+// onStream runs do on the NATS server while no runner uses it: an external server, or the store of
+// the embedded one.
 func (w *world) onStream(server *embedded.Server, do func(*queue.Queue, jetstream.JetStream)) {
 	w.t.Helper()
 	if server == nil {
@@ -60,9 +60,8 @@ func (w *world) eventsState(server *embedded.Server) (state events.State, snapsh
 	return state, snapshots
 }
 
-// TestALostMachineIsRestoredFromABoundedStream, with the embedded NATS and with
-// another: the stream begins after the archive, and with the snapshot beside it
-// gives the ledger again.
+// The stream begins after the archive. Together with the snapshot it restores the ledger, with the
+// embedded NATS server and with an external one.
 func TestTrap13ALostMachineIsRestoredFromABoundedStream(t *testing.T) {
 	t.Parallel()
 	for _, external := range []bool{false, true} {
@@ -98,7 +97,7 @@ func TestTrap13ALostMachineIsRestoredFromABoundedStream(t *testing.T) {
 			balance := decode[tables.Balance](t, w.mustCLI("ledger", "balance", "-o", "json"))
 			rebuilt := filepath.Join(w.dir, "before.db")
 			w.mustCLI("ledger", "rebuild", "--out", rebuilt)
-			if err := os.Remove(w.ledgerFile()); err != nil { // and with it the archive, which is on another machine
+			if err := os.Remove(w.ledgerFile()); err != nil { // the archive is on another machine (--to)
 				t.Fatal(err)
 			}
 			restored := decode[ledger.Restored](t, w.mustCLI("ledger", "restore", "--from-events", "-o", "json"))
@@ -124,8 +123,8 @@ func TestTrap13ALostMachineIsRestoredFromABoundedStream(t *testing.T) {
 				t.Errorf("the referee has %d", charged)
 			}
 			if external {
-				w.madeByItself(out, "data-2", "px_3") // there is no ledger
-				w.madeByItself(out, "data-3", "px_4") // it ends before the stream begins
+				w.madeByItself(out, "data-2", "px_3") // no ledger exists
+				w.madeByItself(out, "data-3", "px_4") // the ledger ends before the stream begins
 				if old, err := filepath.Glob(filepath.Join(w.dir, "data-3", "main.ledger.db.replaced-*")); err != nil || len(old) == 0 {
 					t.Errorf("what the ledger was is not kept: %v", err)
 				}
@@ -134,7 +133,7 @@ func TestTrap13ALostMachineIsRestoredFromABoundedStream(t *testing.T) {
 	}
 }
 
-// followedUntil makes the ledger of a standby that has folded only the first rows.
+// followedUntil creates the ledger of a standby that has followed only the first rows.
 func (w *world) followedUntil(rows int, data string) {
 	w.t.Helper()
 	from, err := ledger.Open(w.t.Context(), ledger.Config{Path: w.ledgerFile(), Clock: time.Now, ReadOnly: true})
@@ -159,9 +158,9 @@ func (w *world) followedUntil(rows int, data string) {
 	}
 }
 
-// madeByItself starts a runner in a directory whose ledger ends before the stream begins,
-// or is not there: it makes one from the snapshot and the events, works on it, and leaves
-// it whole.
+// madeByItself starts a runner without a ledger, or with a ledger that ends before the stream
+// begins. The runner creates a ledger from the snapshot and the events, works on it, and leaves it
+// complete.
 func (w *world) madeByItself(out cli.ArchiveResult, data, proxy string) {
 	w.t.Helper()
 	run, line := w.run("--data", data)
@@ -175,9 +174,8 @@ func (w *world) madeByItself(out cli.ArchiveResult, data, proxy string) {
 	}
 }
 
-// TestAnArchivingKilledWhileBoundingIsEndedByTheNext: at every step the
-// runner starts and continues, nothing that is not in the snapshot is gone, and the
-// same command ends it.
+// After a kill at any step, the runner starts and continues. No row outside the snapshot is lost,
+// and the same archive command finishes the work.
 func TestAnArchivingKilledWhileBoundingIsEndedByTheNext(t *testing.T) {
 	t.Parallel()
 	w := oldWorld(t, "")
@@ -275,7 +273,7 @@ func TestASlowDurableConsumerKeepsItsEventsUntilNamed(t *testing.T) {
 	run, line := w.run()
 	awaitReady(t, line)
 	w.stopped(run)
-	w.onStream(nil, func(_ *queue.Queue, js jetstream.JetStream) { // what it missed is said on the stream
+	w.onStream(nil, func(_ *queue.Queue, js jetstream.JetStream) { // the stream reports what the consumer missed
 		for _, subject := range []string{"ledger.archived", "ledger.bounded"} {
 			stream, err := js.Stream(t.Context(), queue.EventsStream("main"))
 			if err != nil {
@@ -330,7 +328,7 @@ func TestABoundedStreamThatLostMoreIsRefused(t *testing.T) {
 	}
 }
 
-// A snapshot that went is missed by verify, and stored again by archive.
+// `ledger verify` reports the missing snapshot, and the next archive run stores it again.
 func TestASnapshotThatWasRemovedIsMissedAndStoredAgain(t *testing.T) {
 	t.Parallel()
 	w := oldWorld(t, "")
@@ -350,8 +348,8 @@ func TestASnapshotThatWasRemovedIsMissedAndStoredAgain(t *testing.T) {
 	w.mustCLI("ledger", "verify", "--against-events")
 }
 
-// A bounded stream that is lost is no other case than one that never was bounded:
-// ledger and archive hold every row, and the next archiving bounds it again.
+// The ledger and the archive hold every row, so that a lost bounded stream is refilled as any lost
+// stream. The next archive run bounds it again.
 func TestALostBoundedStreamIsRefilledFromLedgerAndArchive(t *testing.T) {
 	t.Parallel()
 	w := oldWorld(t, "")

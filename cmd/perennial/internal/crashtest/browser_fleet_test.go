@@ -12,14 +12,14 @@ import (
 	"perennial/cmd/perennial/internal/browsertest"
 )
 
-// charted waits until one chart stands on the page, with its canvas, and no other one
-// is kept.
+// charted waits until the page has exactly one chart, and page.js keeps no chart of an earlier
+// page.
 func charted() action {
 	return holds(`document.querySelectorAll(".chart canvas").length === 1 && document.documentElement.dataset.charts === "1"`)
 }
 
-// TestBrowserFleetJourneys: a person finds what expires and what it will cost, and why an IP
-// was not renewed; charts follow a page that is loaded again, and the policy refuses nothing.
+// An operator finds what expires, what it will cost, and why an IP was not renewed. Charts survive
+// a page refresh, and the content security policy blocks nothing.
 func TestBrowserFleetJourneys(t *testing.T) {
 	t.Parallel()
 	w, _, line := lostReply(t)
@@ -40,13 +40,11 @@ func TestBrowserFleetJourneys(t *testing.T) {
 	w.mustCLI("renew", "px_6", "--id", "meanwhile", "--wait")
 	does(ctx, t, holds(`document.getElementById("content").dataset.before === undefined`), charted())
 
-	// What expires, and what will it cost?
 	day := known.ExpiresAt.UTC().Format(time.DateOnly)
 	does(ctx, t, browsertest.Click(`//nav/a[text()="Calendar"]`), shows("Expiries in"),
 		chromedp.Navigate(line.HTTP+"/a/main/calendar?month="+day[:7]), shows("is expected to cost"),
 		browsertest.Click(`a[href*="from=`+day+`"]`), shows("What expires from "+day), shows("px_5"))
 
-	// Why was this IP not renewed?
 	does(ctx, t, browsertest.Click(`//td/a[text()="px_5"]`), shows("It is not renewed: no schedule of this account matches it."),
 		chromedp.Navigate(line.HTTP+"/a/main/proxy?id=px_1"), shows("in review"), browsertest.Click(`.verdict a`), shows("Resolve the review"))
 	if len(failures) > 0 {

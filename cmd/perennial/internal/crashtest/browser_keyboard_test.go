@@ -14,13 +14,13 @@ import (
 	"perennial/cmd/perennial/internal/browsertest"
 )
 
-// reachable are what Tab reaches, in the order of the document: a group of radio buttons is
-// one stop.
+// reachable is every element that Tab reaches, in document order. A group of radio buttons is one
+// stop.
 const reachable = `[...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, summary, [tabindex='0']")]
 	.filter((e) => e.checkVisibility() && !e.disabled && !(e.type === "radio" && e !== e.form.querySelector("input[type=radio][name=" + e.name + "]")))`
 
-// TestBrowserKeyboard: from the link to the content on, Tab reaches every link, button and
-// field in the order of the page, and shows where it is; a review is answered by keyboard alone.
+// From the skip link on, Tab reaches every link, button and field in page order, with a visible
+// focus. A review can be answered with the keyboard only.
 func TestBrowserKeyboard(t *testing.T) {
 	t.Parallel()
 	w, _, line := lostReply(t)
@@ -50,8 +50,8 @@ func TestBrowserKeyboard(t *testing.T) {
 	w.mustCLI("ledger", "reconcile")
 }
 
-// tabThrough presses Tab until it has come out at so many stops, and says at which, and where
-// the focus is not seen. A field of a date takes several.
+// tabThrough presses Tab until the focus has had want stops. It returns the stops, and those where
+// the focus is invisible. A date field takes several presses.
 func tabThrough(ctx context.Context, t testing.TB, want int) (stops []int, unseen []string) {
 	t.Helper()
 	for pressed := 0; len(stops) < want && pressed < 3*want; pressed++ {

@@ -16,14 +16,14 @@ import (
 	"perennial/ledger/tables"
 )
 
-// unloaded waits for what a page shows that has been open since the document was marked.
+// unloaded waits for a condition on a page that was not reloaded since the test marked its
+// document.
 func unloaded(script string) action {
 	return holds(`window.unloaded === true && (` + script + `)`)
 }
 
-// TestBrowserMoneyJourney: a person finds on the pages whether the money is right. The
-// figures are those of the command line, both proofs appear on the page, and a
-// label of the statement leads to its operations.
+// An operator checks on the pages that the money is right. The figures equal those of the command
+// line, both proofs appear on the page, and a label of the statement links to its operations.
 func TestBrowserMoneyJourney(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 6)
@@ -46,8 +46,8 @@ func TestBrowserMoneyJourney(t *testing.T) {
 			t.Errorf("%s is %s, not %s", x.name, got, want)
 		}
 	}
-	// What is pressed is answered on the page, which follows automatically: nothing else happens
-	// that would have it loaded again.
+	// The answer must arrive by the page's own refresh: no other event happens here that would
+	// reload it.
 	does(ctx, t, browsertest.Click(`//button[text()="Verify"]`), shows("journal entries replay to the same tables and balances"))
 	does(ctx, t, browsertest.Click(`//button[text()="Compare"]`), shows("Books and provider agree to the cent"))
 
@@ -63,13 +63,13 @@ func TestBrowserMoneyJourney(t *testing.T) {
 
 func abs(n int64) int64 { return max(n, -n) }
 
-// sumOf is the amount of a row of the page's first table, without sign, commas and currency.
+// sumOf returns the amount in a row of the page's first table, without sign, commas and currency.
 func (w *world) sumOf(ctx context.Context, row string) string {
 	return browsertest.Says[string](ctx, w.t, fmt.Sprintf(`[...document.querySelectorAll("table.sum tr")].find((r) => r.cells[0].innerText.trim() === %q)?.cells[1].innerText.replace(/[^0-9.]/g, "") ?? document.querySelector("table.sum").innerText`, row))
 }
 
-// TestBrowserOpenPageFollows: what happens is on the open page before the next thing is done,
-// in the order in which it happened, without a load by hand.
+// The open page shows each event before the next step, in the right order and without a manual
+// reload.
 func TestBrowserOpenPageFollows(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 4)
@@ -87,11 +87,11 @@ func TestBrowserOpenPageFollows(t *testing.T) {
 	if got := browsertest.Says[string](ctx, t, `[...document.querySelectorAll("main tbody a")].map((a) => a.innerText).join(" ")`); got != "live-4/0001 live-3/0001 live-2/0001 live-1/0001" {
 		t.Errorf("the page shows %s", got)
 	}
-	// A page is not loaded again while one of its fields has the focus, and is behind that.
+	// The page does not refresh while a field has the focus. It refreshes afterwards.
 	does(ctx, t, chromedp.Focus(`input[name="q"]`))
 	w.mustCLI("renew", "px_1", "--id", "typed", "--wait")
 	does(ctx, t, chromedp.Blur(`input[name="q"]`), unloaded(first+`"typed/0001"`))
-	// Nor between press and release: the click would be lost.
+	// Nor does it refresh between press and release: the click would be lost.
 	link := browsertest.Says[[]float64](ctx, t, `(({ x, y, width, height }) => [x + width / 2, y + height / 2])(document.querySelector("main tbody a").getBoundingClientRect())`)
 	does(ctx, t, chromedp.Evaluate[chromedp.Void](`new BroadcastChannel("perennial changes").onmessage = ({ data }) => { window.edition = data ?? undefined; }; undefined`),
 		chromedp.MouseEvent(input.DispatchMouseEventTypeMousePressed, link[0], link[1], chromedp.ButtonLeft, chromedp.ClickCount(1)))

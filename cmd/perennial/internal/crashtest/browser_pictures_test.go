@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// small is a picture with the 256 colours that it has most of: a page has few, and its
-// letters have many shades of them.
+// small reduces a picture to its 256 most frequent colours. A page has few colours, but its letters
+// have many shades of them.
 func small(t testing.TB, picture []byte) []byte {
 	t.Helper()
 	full, err := png.Decode(bytes.NewReader(picture))

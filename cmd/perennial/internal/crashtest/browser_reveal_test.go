@@ -10,12 +10,12 @@ import (
 	"perennial/cmd/perennial/internal/browsertest"
 )
 
-// TestBrowserRevealIsShownOnce: the answer follows no changes, so that nothing loads it
-// again, and the credentials go with the page.
+// The page with the credentials follows no changes, so that it never reloads itself. The
+// credentials disappear with the page.
 func TestBrowserRevealIsShownOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
-	w.configure("", "schedules: [{name: yearly, cron: '0 0 1 1 *', renew_before: 1h, duration_days: 30}]\n") // it lists proxies
+	w.configure("", "schedules: [{name: yearly, cron: '0 0 1 1 *', renew_before: 1h, duration_days: 30}]\n") // an account with a schedule lists its proxies
 	_, line := w.run()
 	awaitReady(t, line)
 	ctx := chromium(t)

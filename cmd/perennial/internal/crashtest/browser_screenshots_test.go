@@ -20,24 +20,24 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 )
 
-// shotsDir is where `make screenshots` has the pictures of docs/images.
+// shotsDir is where `make screenshots` writes the pictures of docs/images.
 var shotsDir = flag.String("shots", "", "directory that the pictures are written to; empty: one that ends with the test")
 
-// shotHeight bounds a picture: it is of the page's top.
+// shotHeight limits a picture to the top of the page.
 const shotHeight = 1600
 
-// region is a place of the fleet in the pictures.
+// region is one location in the pictured fleet.
 type region struct {
 	name, country, region string
 	proxies, cents        int
 }
 
-// fleetInPictures are 60 proxies that expire over 45 days. No schedule renews those in New York.
+// fleetInPictures is 60 proxies that expire over 45 days. No schedule renews the proxies in New
+// York.
 var fleetInPictures = []region{
 	{"dallas", "US", "Dallas", 22, 300}, {"london", "GB", "London", 18, 340}, {"frankfurt", "DE", "Frankfurt", 14, 360}, {"newyork", "US", "New York", 6, 320},
 }
 
-// fixtureInPictures is the sandbox with the fleet.
 func fixtureInPictures() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "accounts:\n  - {account_id: acc_alpha, email: alpha@example.com, wallet: {currency: USD, sandbox_cents: 18000}, keys: [{app_id: %s, secret: %q}]}\noffers:\n", worldAppID, worldSecret)
@@ -54,8 +54,8 @@ func fixtureInPictures() string {
 	return b.String()
 }
 
-// inPictures is a small account on an ordinary day: it bought, it renews by schedule and by
-// hand, a plan waits for approval, the reply to a renewal was lost, and a command could not be read.
+// inPictures is a small account on an ordinary day. It has orders, scheduled and manual renewals, a
+// plan that waits for approval, a renewal whose reply was lost, and a dead letter.
 func inPictures(t testing.TB) (*world, daemon.ReadyLine) {
 	w := newWorldOf(t, fixtureInPictures())
 	w.configure("", `schedules:
@@ -87,7 +87,7 @@ func settledPage() action {
 		&& [...document.querySelectorAll("table[data-chart]")].filter((t) => t.querySelector("th[data-label]")).length === Number(document.documentElement.dataset.charts ?? 0)`)
 }
 
-// shot is a picture of the page: whole, or its top.
+// shot takes a picture of the whole page, or of its top.
 func shot(ctx context.Context, t testing.TB, width int64) []byte {
 	t.Helper()
 	does(ctx, t, settledPage())
@@ -104,7 +104,6 @@ func shot(ctx context.Context, t testing.TB, width int64) []byte {
 	return small(t, picture)
 }
 
-// TestBrowserScreenshots takes the pictures of docs/images.
 func TestBrowserScreenshots(t *testing.T) {
 	t.Parallel()
 	dir := *shotsDir

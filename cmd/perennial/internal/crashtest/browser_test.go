@@ -13,7 +13,7 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 )
 
-// The steps of a person in a browser.
+// action is one step of a person in a browser.
 type action = browsertest.Action
 
 var (
@@ -25,13 +25,13 @@ var (
 	noteFailure = browsertest.NoteFailure
 )
 
-// signIn opens the overview by a one-time link.
+// signIn opens the overview through a one-time link.
 func (w *world) signIn(ctx context.Context) {
 	w.t.Helper()
 	does(ctx, w.t, chromedp.Navigate(strings.TrimSpace(w.mustCLI("web", "login", "--by", "ada"))), browsertest.Click(`//button[text()="Sign in as ada"]`), shows("Overview"))
 }
 
-// lostReply is a world with a renewal whose reply was lost for good, and needs review.
+// lostReply has a renewal that needs review, because its reply was lost for good.
 func lostReply(t testing.TB) (*world, *process, daemon.ReadyLine) {
 	w := newWorld(t, 6)
 	w.configure("", "schedules:\n  - {name: keep, cron: \"0 0 1 1 *\", renew_before: 300h, duration_days: 30, approve_over_cents: 1, match: {proxy_ids: [px_3, px_4]}}\n")
@@ -44,8 +44,8 @@ func lostReply(t testing.TB) (*world, *process, daemon.ReadyLine) {
 	return w, run, line
 }
 
-// TestBrowserJourneys: a person resolves a lost reply, approves a plan, and finds that the
-// money is right; an open page follows what happens, and a restart of the runner.
+// An operator resolves a lost reply, approves a plan, and checks the money. An open page follows
+// the changes, and also a restart of the runner.
 func TestBrowserJourneys(t *testing.T) {
 	t.Parallel()
 	w, run, line := lostReply(t)
@@ -55,7 +55,7 @@ func TestBrowserJourneys(t *testing.T) {
 		shows("Needs you"), browsertest.Click(`section[aria-labelledby="card-needs"] a`), shows("Dead letters"), shows("lost/0001"),
 		browsertest.Click(`a[href*="operation?id=lost"]`), shows("Likely charged: its expiry moved by 30 days; what it cost is not known."),
 		browsertest.Click(`input[value="charged"]`), browsertest.Fill(`#review input[name="amount"]`, "3.00"), browsertest.Fill(`#review input[name="reason"]`, "the provider's site shows it"),
-		// An amount where nothing is expected is a second step, which says what would be booked.
+		// An amount where none is expected needs a second step, which shows what would be booked.
 		browsertest.Click(`//button[text()="Resolve"]`), shows("nothing is known of what it cost"), browsertest.Click(`//button[text()="Book 3.00 USD"]`),
 		shows("Done: the review was answered"), shows("perennial reviews resolve lost/0001 --charged 3.00"),
 		browsertest.Click(`//a[text()="Schedules"]`), shows("keep"), browsertest.Click(`//td/a[text()="keep"]`), shows("Plan needs approval"),
@@ -67,7 +67,7 @@ func TestBrowserJourneys(t *testing.T) {
 	w.mustCLI("ledger", "reconcile")
 	does(ctx, t, browsertest.Click(`//nav/a[text()="Money"]`), shows("Wallet"))
 
-	// An open page follows what happens.
+	// An open page shows changes as they happen.
 	does(ctx, t, chromedp.Navigate(line.HTTP+"/a/main/operations"), shows("lost/0001"))
 	w.mustCLI("renew", "px_5", "--id", "meanwhile", "--wait")
 	does(ctx, t, shows("meanwhile/0001"))
@@ -79,8 +79,8 @@ func TestBrowserJourneys(t *testing.T) {
 	does(ctx, t, browsertest.Click(`//button[text()="Sign out"]`), shows("Sign in"), chromedp.Navigate(line.HTTP+"/a/main/money"), shows("Sign in"))
 }
 
-// TestBrowserManyPagesAreOpen: more than a browser has connections to a server, each loads and
-// follows what happens, also when the page that heard it for the others is closed.
+// More pages are open than a browser has connections to one server. Each loads and follows the
+// changes, also after the page that receives them for the others is closed.
 func TestBrowserManyPagesAreOpen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
@@ -115,9 +115,8 @@ func TestBrowserManyPagesAreOpen(t *testing.T) {
 	}
 }
 
-// TestBrowserPagesAreForEveryone: axe finds nothing on any page, in light and dark; none is
-// wider than a telephone, which cuts no table, and none fails or asks another server. A proxy
-// is one line of its list at 1280 px.
+// axe finds no problem on any page, light or dark. No page is wider than a phone or cuts off a
+// table there, fails, or contacts another server. A proxy takes one line of its list at 1280 px.
 func TestBrowserPagesAreForEveryone(t *testing.T) {
 	t.Parallel()
 	w, _, line := lostReply(t)

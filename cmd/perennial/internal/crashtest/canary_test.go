@@ -21,17 +21,17 @@ import (
 	"perennial/upstream"
 )
 
-// canaries are texts that must be nowhere, by what they are.
+// canaries maps each text that must not leak to its name.
 type canaries map[string]string
 
-// add takes a secret in every spelling in which it could be somewhere.
+// add adds a secret in every encoding in which it could leak.
 func (c canaries) add(name, secret string) {
 	c[secret] = name
 	c[url.QueryEscape(secret)] = name + ", URL-encoded"
 	c[url.PathEscape(secret)] = name + ", URL-encoded"
 	c[hex.EncodeToString([]byte(secret))] = name + ", hexadecimal"
 	c[strings.ToUpper(hex.EncodeToString([]byte(secret)))] = name + ", hexadecimal"
-	for before := range 3 { // wherever in a longer text it begins
+	for before := range 3 { // base64 differs by the secret's offset in a longer text
 		bits := 8 * (before + len(secret))
 		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 			text := encoding.EncodeToString([]byte("...."[:before] + secret + "..."))
@@ -40,7 +40,7 @@ func (c canaries) add(name, secret string) {
 	}
 }
 
-// proxy takes the credentials that the sandbox gives a proxy.
+// proxy adds the credentials that the sandbox gives a proxy.
 func (c canaries) proxy(id string) {
 	c.add("the username of "+id, "user-"+id)
 	c.add("the password of "+id, "pass-"+id+"-secret")
@@ -72,7 +72,7 @@ func (c canaries) seekIn(t testing.TB, dir string) {
 	}
 }
 
-// seekInTables reads every cell: in the file a long text may lie in pieces.
+// seekInTables reads every cell, because the file may hold a long text in several pieces.
 func (c canaries) seekInTables(t testing.TB, file string) {
 	t.Helper()
 	db, err := sql.Open("sqlite3", "file:"+file+"?mode=ro")
@@ -131,8 +131,8 @@ func (c canaries) seekInTable(t testing.TB, db *sql.DB, name string) {
 
 const canaryConnection = "px_1.proxy.invalid:1080:user-px_1:pass-px_1-secret"
 
-// spilling are answers that carry credentials where they should not, one for
-// each quantity of an order, and what becomes of it.
+// spilling returns replies with credentials in the wrong places, one for each quantity of an order,
+// and the state in which each order ends.
 func spilling() (scripts []*script, ends map[int]string) {
 	const uri = "socks5://user-px_1:pass-px_1-secret@px_1.proxy.invalid:1080"
 	ends = map[int]string{1: "delivered", 2: "delivered"}
@@ -169,15 +169,14 @@ func spilling() (scripts []*script, ends map[int]string) {
 	), ends
 }
 
-// TestTrap41NothingSecretLeaves: a runner that logs all it can buys, delivers,
-// renews and fails in every way that has the provider say too much. Afterwards
-// neither the API Secret nor the credentials of any proxy are anywhere.
+// A runner that logs everything orders, renews and fails in every way in which the provider reveals
+// too much. Afterwards neither the API Secret nor any proxy's credentials are found anywhere.
 func TestTrap41NothingSecretLeaves(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 5)
 	scripts, ends := spilling()
 	w.spoiled(scripts...)
-	w.configure("", "schedules: [{name: yearly, cron: '0 0 1 1 *', renew_before: 1h, duration_days: 30}]\n") // it lists proxies
+	w.configure("", "schedules: [{name: yearly, cron: '0 0 1 1 *', renew_before: 1h, duration_days: 30}]\n") // an account with a schedule lists its proxies
 	run := start(t, w.dir, "run", "-v")
 	var line daemon.ReadyLine
 	run.ready(&line)
@@ -206,7 +205,7 @@ func TestTrap41NothingSecretLeaves(t *testing.T) {
 	w.reveals(secrets, line)
 	secrets.seekInProcess(t, run)
 	w.seekInAnswers(secrets, line)
-	_ = run.cmd.Process.Signal(syscall.SIGQUIT) // a panic's output: every goroutine's stack
+	_ = run.cmd.Process.Signal(syscall.SIGQUIT) // the output of a panic: every goroutine's stack
 	if run.wait(); !strings.Contains(run.stderr.String(), "goroutine ") {
 		t.Errorf("there is no stack in\n%s", run.stderr)
 	}
@@ -217,7 +216,7 @@ func TestTrap41NothingSecretLeaves(t *testing.T) {
 	w.mustCLI("ledger", "backup", "data/backup.db")
 	secrets.seekInTables(t, w.ledgerFile())
 	secrets.seekIn(t, filepath.Join(w.dir, "data"))
-	run, line = w.run() // publishes what the end took with it; an order may still be paused
+	run, line = w.run() // publishes what the killed run could not; an order may still be paused
 	waitForHTTP(t, line.HTTP+"/readyz?verbose", `{"name":"events","ok":true`)
 	run.terminate()
 	archived := w.archiveAll()
@@ -225,7 +224,7 @@ func TestTrap41NothingSecretLeaves(t *testing.T) {
 	secrets.seekIn(t, filepath.Join(w.dir, "data"))
 }
 
-// canaries are the secrets of the world, found as their owner finds them.
+// canaries collects the secrets of the world as their owner would.
 func (w *world) canaries() canaries {
 	w.t.Helper()
 	client, err := upstream.New(upstream.Config{BaseURL: w.sandbox.Sandbox, AppID: worldAppID, Secret: worldSecret})
@@ -250,7 +249,7 @@ func (w *world) canaries() canaries {
 	return c
 }
 
-// seekInProcess looks at what every user of the machine can see of a process.
+// seekInProcess searches what every user of the machine can see of a process.
 func (c canaries) seekInProcess(t testing.TB, p *process) {
 	t.Helper()
 	own := fmt.Sprint(p.cmd.Process.Pid)
@@ -277,7 +276,7 @@ func (c canaries) seekInProcess(t testing.TB, p *process) {
 	}
 }
 
-// seekInAnswers asks the program everything that it answers.
+// seekInAnswers runs every command and request that returns something.
 func (w *world) seekInAnswers(c canaries, line daemon.ReadyLine) {
 	w.t.Helper()
 	b := w.browser()
@@ -313,7 +312,7 @@ func (w *world) seekInAnswers(c canaries, line daemon.ReadyLine) {
 	}
 }
 
-// published are the events as a subscriber gets them.
+// published returns the events as a subscriber receives them.
 func (w *world) published(line daemon.ReadyLine) (all []*jetstream.RawStreamMsg) {
 	w.t.Helper()
 	nc, js := connectTo(w.t, line.NATS)

@@ -26,8 +26,8 @@ import (
 	"perennial/queue/events"
 )
 
-// TestTwoDemosShowTheSameMoneyThatAddsUp: the sweep that a demonstration shows is
-// through when it ends.
+// Two demonstrations show the same amounts, and the amounts add up. The pictured sweep has finished
+// when the demonstration ends.
 func TestTwoDemosShowTheSameMoneyThatAddsUp(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -58,8 +58,8 @@ func TestTwoDemosShowTheSameMoneyThatAddsUp(t *testing.T) {
 	}
 }
 
-// demoIsPictured compares a demonstration with the picture of one in the README: every line
-// but for ports, times, the numbers of events and how many there are, and their order.
+// demoIsPictured compares a demonstration with the one in the README line by line. Ports, times,
+// event numbers and counts, and the order of the lines may differ.
 func demoIsPictured(t testing.TB, out string) {
 	t.Helper()
 	picture, err := os.ReadFile("../../../../docs/images/demo.svg")
@@ -78,9 +78,9 @@ func demoIsPictured(t testing.TB, out string) {
 	}
 }
 
-// demoLines are the lines of a demonstration without what differs from one to the next.
+// demoLines removes from each line what differs between demonstrations.
 func demoLines(lines []string) (all []string) {
-	// How a system words a lost reply, and whether that takes a second line, is its own.
+	// Each operating system words a lost reply differently, on one line or on two.
 	differs := regexp.MustCompile(`^.*->127\.0\.0\.1.*|^\s*(\d+  )?|:\d{4,5}\b|\d\d:\d\d:\d\d\.\d+|\d+ (facts|published|keys)|: read tcp.*`)
 	for _, line := range lines {
 		if line = differs.ReplaceAllString(line, ""); line != "" {
@@ -92,7 +92,7 @@ func demoLines(lines []string) (all []string) {
 	return all
 }
 
-// demoAddsUp adds the lines of the steps as they are printed.
+// demoAddsUp checks the books against the sum of the printed steps.
 func demoAddsUp(t testing.TB, books string) {
 	t.Helper()
 	row := regexp.MustCompile(`(?m)^  (\S+(?: \S+)?) +\S* +(\d+)\.(\d\d) USD +(\d+)\.(\d\d) USD`)
@@ -117,8 +117,7 @@ func demoAddsUp(t testing.TB, books string) {
 	}
 }
 
-// TestBadInputIsAnsweredAndTheRunnerGoesOn publishes bad messages, and then a
-// good command.
+// After bad messages, the runner still executes a good command.
 func TestBadInputIsAnsweredAndTheRunnerGoesOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 10)
@@ -165,7 +164,6 @@ func TestBadInputIsAnsweredAndTheRunnerGoesOn(t *testing.T) {
 	}
 }
 
-// waitForEvent returns the first event of a type about a command.
 func waitForEvent(t testing.TB, url, eventType, id string) string {
 	t.Helper()
 	q, err := queue.Connect(queue.ConnectConfig{URL: url})
@@ -198,7 +196,6 @@ func TestAnAccountThatIsNotConfiguredHasNoResponders(t *testing.T) {
 	}
 }
 
-// TestCommandLine drives the program as people and scripts do.
 func TestCommandLine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 20)
@@ -250,7 +247,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// checkLedgerCommands: they work with and without a running runner.
+// checkLedgerCommands runs the ledger commands with and without a runner.
 func checkLedgerCommands(t testing.TB, w *world, charged int64) {
 	t.Helper()
 	out, errs, code := w.cli("ledger", "balance", "-o", "json")
@@ -276,8 +273,8 @@ func TestASecondRunnerOnADirectorySaysWhatToDo(t *testing.T) {
 	}
 }
 
-// TestExternalNATSRunsUnderALease: with a NATS of its own, two runners do not
-// work on one account; the second waits for the first.
+// On an external NATS server, two runners do not work on one account at the same time. The second
+// waits for the first.
 func TestExternalNATSRunsUnderALease(t *testing.T) {
 	t.Parallel()
 	server, err := embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
@@ -299,7 +296,7 @@ func TestExternalNATSRunsUnderALease(t *testing.T) {
 	if code := run.terminate(); code != 0 {
 		t.Errorf("run ended with %d\n%s", code, run.stderr)
 	}
-	// The second takes the lease; its ledger, which was empty, holds the history.
+	// The second runner takes the lease. Its ledger was empty, and now holds the history.
 	waitForHTTP(t, line.HTTP+"/readyz?verbose", `"active"`)
 	if out, errs, code := w.cli("renew", "px_3", "--wait"); code != 0 {
 		t.Errorf("renew: exit %d %s%s", code, out, errs)

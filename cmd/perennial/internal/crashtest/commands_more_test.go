@@ -1,6 +1,6 @@
 //go:build check
 
-// Tests of the command line that start many processes: they are in `make check` alone.
+// Tests of the command line that start many processes run in `make check` only.
 
 package crashtest
 
@@ -19,7 +19,7 @@ import (
 	"perennial/schedules/plans"
 )
 
-// TestEarlierNamesOfCommandsWork, and what every noun takes.
+// The former command names still work, and each noun has its verbs.
 func TestEarlierNamesOfCommandsWork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -32,7 +32,8 @@ func TestEarlierNamesOfCommandsWork(t *testing.T) {
 	} {
 		printed := func(name string) string { return w.mustCLI(append(strings.Fields(name), "-o", "json")...) }
 		for _, name := range names[1:] {
-			// Until nothing changes between the two: what an account shows begins with the runner.
+			// What an account shows changes while its runner starts, so that the test waits for
+			// equal outputs.
 			await(t, name+" prints what "+names[0]+" prints", func() bool { return printed(name) == printed(names[0]) })
 		}
 	}
@@ -47,7 +48,7 @@ func TestEarlierNamesOfCommandsWork(t *testing.T) {
 	w.mustCLI("watch", "--stored")
 }
 
-// TestListingsAreOfAllAccountsUnlessOneIsNamed: in a column, or in a field.
+// A table has an account column, and JSON an account field.
 func TestListingsAreOfAllAccountsUnlessOneIsNamed(t *testing.T) {
 	t.Parallel()
 	w := twoAccounts(t)
@@ -78,8 +79,8 @@ func TestListingsAreOfAllAccountsUnlessOneIsNamed(t *testing.T) {
 	}
 }
 
-// TestTheProgramArchivesWhatIsOldAndPublished: two months ago the account paid
-// and was paid hundreds of times; all but the newest of it goes.
+// The account was charged and refunded hundreds of times two months ago. The archive takes all but
+// the newest rows.
 func TestTheProgramArchivesWhatIsOldAndPublished(t *testing.T) {
 	t.Parallel()
 	w := oldWorld(t, "")
@@ -110,14 +111,13 @@ func TestTheProgramArchivesWhatIsOldAndPublished(t *testing.T) {
 	if code := run.terminate(); code != 0 {
 		t.Fatalf("run ended with %d\n%s", code, run.stderr)
 	}
-	if err := os.Rename(out.File, filepath.Join(filepath.Dir(w.ledgerFile()), filepath.Base(out.File))); err != nil { // the check of the books reads every row
+	if err := os.Rename(out.File, filepath.Join(filepath.Dir(w.ledgerFile()), filepath.Base(out.File))); err != nil { // verify reads every row
 		t.Fatal(err)
 	}
 	checkBooks(t, w, []string{"first", "second"})
 }
 
-// TestAPersonAnswersForWhatSweepsGaveUp has a proxy fail five times, and answers
-// from the command line.
+// A proxy fails five times, and an operator resolves the review from the command line.
 func TestAPersonAnswersForWhatSweepsGaveUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
@@ -132,7 +132,7 @@ func TestAPersonAnswersForWhatSweepsGaveUp(t *testing.T) {
 				t.Fatalf("exit %d\n%s%s", code, out, errs)
 			}
 		}
-		run.terminate() // a start lists the proxies at once
+		run.terminate() // a start lists the proxies immediately
 		run, line = w.run()
 	}
 	review := func() (all []tables.Review) {
@@ -176,11 +176,11 @@ func TestAPersonAnswersForWhatSweepsGaveUp(t *testing.T) {
 	answer(cli.ExitFailed, "booked", "--charged", "300")
 	answer(cli.ExitFailed, "needs no review", "--line", "px_2", "--not-charged")
 	operation := id
-	id = waiting[0].CommandID // of a command with one operation in review
+	id = waiting[0].CommandID // the id of a command with one operation that needs review
 	answer(cli.ExitDone, "", "--line", "px_1", "--not-charged", "--send-again")
 	id = operation
 	answer(cli.ExitFailed, "is failed and needs no review", "--not-charged", "--send-again")
-	if of := w.mustCLI("review", "show", waiting[0].CommandID); !strings.Contains(of, operation) { // once it is answered too
+	if of := w.mustCLI("review", "show", waiting[0].CommandID); !strings.Contains(of, operation) { // also after it is resolved
 		t.Errorf("review show of the command:\n%s", of)
 	}
 	if len(review()) != 0 {
@@ -199,8 +199,8 @@ func TestAPersonAnswersForWhatSweepsGaveUp(t *testing.T) {
 	}
 }
 
-// TestFollowingOutlivesARestartOfTheRunner: a client that waits for a command continues
-// waiting while the runner is started again, and says so when there is none.
+// A client that waits for a command keeps waiting while the runner restarts. It says so if no
+// runner answers.
 func TestFollowingOutlivesARestartOfTheRunner(t *testing.T) {
 	t.Parallel()
 	server, err := embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
@@ -232,7 +232,7 @@ func TestFollowingOutlivesARestartOfTheRunner(t *testing.T) {
 	}
 }
 
-// TestTablesAndSentencesShowMoneyInOneForm: every command that prints an amount.
+// The test runs every command that prints an amount.
 func TestTablesAndSentencesShowMoneyInOneForm(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 8)

@@ -8,8 +8,7 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 )
 
-// TestACeilingOfNothingIsRefusedOnEveryPath: a 0 that a script computed wrong
-// bought without a ceiling.
+// A script that computes the ceiling wrongly can pass 0, which must not mean "no ceiling".
 func TestACeilingOfNothingIsRefusedOnEveryPath(t *testing.T) {
 	t.Parallel()
 	w := &world{t: t, dir: t.TempDir()}
@@ -24,15 +23,14 @@ func TestACeilingOfNothingIsRefusedOnEveryPath(t *testing.T) {
 			t.Errorf("%s: exit %d %s", args, code, errs)
 		}
 	}
-	for _, args := range []string{"order --item off_us_1=1", "renew px_1"} { // a default is no ceiling of 0
+	for _, args := range []string{"order --item off_us_1=1", "renew px_1"} { // the configured default does not turn 0 into "no ceiling"
 		if _, errs, code := w.cli(strings.Fields(args)...); code != cli.ExitUnreachable {
 			t.Errorf("%s: exit %d %s", args, code, errs)
 		}
 	}
 }
 
-// TestARefusalAtIntakeEndsTheWaitAtOnce: each refusal by the
-// rules of the runner's account, with each command that waits.
+// The test covers each refusal by the account's rules, with each command that waits.
 func TestARefusalAtIntakeEndsTheWaitAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
@@ -57,7 +55,7 @@ func TestARefusalAtIntakeEndsTheWaitAtOnce(t *testing.T) {
 	}
 }
 
-// TestAScenarioOnAProductionAccountEndsTheWait as every refusal at intake does.
+// A scenario on a production account ends the wait, as every refusal at intake does.
 func TestAScenarioOnAProductionAccountEndsTheWait(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -74,7 +72,7 @@ func TestAScenarioOnAProductionAccountEndsTheWait(t *testing.T) {
 	}
 }
 
-// TestExitCodesAreThoseOfTheDocs: docs/cli.md, Exit codes.
+// The codes are in docs/cli.md, "Exit codes".
 func TestExitCodesAreThoseOfTheDocs(t *testing.T) {
 	t.Parallel()
 	w := &world{t: t, dir: t.TempDir()}
@@ -89,8 +87,8 @@ func TestExitCodesAreThoseOfTheDocs(t *testing.T) {
 	}
 }
 
-// TestAPersonsChangeIsNoErrorInTheLog: what was queued before cancel, retry or
-// resume is taken up as it is now.
+// After a cancel, retry or resume, the runner reads a queued operation in its new state, and logs
+// no error.
 func TestAPersonsChangeIsNoErrorInTheLog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
@@ -127,8 +125,7 @@ func TestAPersonsChangeIsNoErrorInTheLog(t *testing.T) {
 	}
 }
 
-// TestACommandThatDoesNotMoveSaysWhy, and one that was refused at intake is listed
-// among the rejected.
+// A command that was refused at intake is listed among the rejected.
 func TestACommandThatDoesNotMoveSaysWhy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)

@@ -7,8 +7,7 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 )
 
-// TestStatusSaysThatTheConfigurationHasChanged since the runner read it, for as long as the
-// file differs from what is in effect.
+// `status` says so as long as the file differs from the configuration that the runner loaded.
 func TestStatusSaysThatTheConfigurationHasChanged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

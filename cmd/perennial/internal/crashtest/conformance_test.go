@@ -14,7 +14,6 @@ import (
 	"perennial/upstream/conformance"
 )
 
-// conform runs the command against the world's sandbox.
 func (w *world) conform(args ...string) (stdout, stderr string, code int) {
 	w.t.Helper()
 	return w.cli(append([]string{"conformance", "--base-url", w.sandbox.Sandbox, "--app-id", worldAppID, "--secret-file", "main.secret"}, args...)...)
@@ -51,7 +50,8 @@ func TestConformanceOfTheSandbox(t *testing.T) {
 	}
 }
 
-// A server that differs is 1, with the differences; no server is 5.
+// A server that differs gives exit code 1 and a list of the differences. An unreachable server
+// gives 5.
 func TestConformanceExitCodes(t *testing.T) {
 	t.Parallel()
 	w := &world{t: t, dir: t.TempDir()}
@@ -84,7 +84,7 @@ func TestConformanceExitCodes(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends a run at once, whatever the server does.
+// Ctrl-C ends a run immediately, whatever the server does.
 func TestConformanceIsInterrupted(t *testing.T) {
 	t.Parallel()
 	asked, stop := make(chan struct{}, 100), make(chan struct{})

@@ -7,8 +7,8 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 )
 
-// TestAScheduleThatFitsNothingSaysSo, and so does a fleet that no schedule covers:
-// both lose proxies in silence.
+// A schedule that matches no proxy, and a fleet without a schedule, both lose proxies silently. The
+// output warns of each.
 func TestAScheduleThatFitsNothingSaysSo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
@@ -46,7 +46,7 @@ func TestAScheduleThatFitsNothingSaysSo(t *testing.T) {
 	}
 }
 
-// TestAnAccountWithoutAScheduleIsListed: what it would lose is not shown as none.
+// An account without a schedule is listed with the proxies that it would lose, and not with none.
 func TestAnAccountWithoutAScheduleIsListed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)

@@ -12,8 +12,8 @@ import (
 	"perennial/ledger/testrun"
 )
 
-// TestCrashMatrixKilledElsewhere kills the runner outside of one command's
-// processing: while it recovers, drains, migrates or reconciles.
+// The test kills the runner outside of the processing of one command: during recovery, drain,
+// migration and reconciliation.
 func TestCrashMatrixKilledElsewhere(t *testing.T) {
 	t.Parallel()
 	c := crashCommands(moment{kind: "renew"})
@@ -43,9 +43,8 @@ func TestCrashMatrixKilledElsewhere(t *testing.T) {
 	}
 }
 
-// TestCrashMatrixStopped stops the runner with SIGSTOP at every named moment, on
-// a NATS of its own, until its lease has run out and its commands have been due
-// again; then it continues.
+// SIGSTOP stops the runner at every named moment on an external NATS server. It continues after its
+// lease has expired and its commands were redelivered.
 func TestCrashMatrixStopped(t *testing.T) {
 	t.Parallel()
 	for _, m := range outerMoments() {
@@ -76,9 +75,8 @@ func TestCrashMatrixStopped(t *testing.T) {
 	}
 }
 
-// TestCrashMatrixSweepsStopped stops it there with SIGSTOP, on a NATS of its
-// own, until its lease has run out, and lets it continue. Outside of the larger run that is
-// one moment.
+// SIGSTOP stops the runner in the middle of a sweep, on an external NATS server, until its lease
+// has expired. Outside of `make check` the test uses one moment.
 func TestCrashMatrixSweepsStopped(t *testing.T) {
 	t.Parallel()
 	moments := sweepMoments()

@@ -12,8 +12,8 @@ import (
 	"perennial/queue/embedded"
 )
 
-// outerNATS is a NATS server that keeps running while the runner is stopped. Its
-// store is where checkBooks looks for the events.
+// outerNATS is a NATS server that keeps running while the runner is stopped. checkBooks reads the
+// events from its store.
 type outerNATS struct {
 	t      testing.TB
 	server *embedded.Server
@@ -21,7 +21,7 @@ type outerNATS struct {
 	leases jetstream.KeyValue
 }
 
-// startOuterNATS starts it with leases of a second.
+// startOuterNATS starts a server whose leases last a second.
 func startOuterNATS(t testing.TB, w *world) *outerNATS {
 	t.Helper()
 	server, err := embedded.Start(embedded.Config{Listen: freeAddress(t), StoreDir: filepath.Join(w.dir, "data", "nats")})
@@ -40,7 +40,7 @@ func startOuterNATS(t testing.TB, w *world) *outerNATS {
 
 func (n *outerNATS) url() string { return n.server.URL() }
 
-// hurry has commands that are not acknowledged delivered again after a second.
+// hurry makes JetStream redeliver unacknowledged commands after a second.
 func (n *outerNATS) hurry() {
 	n.t.Helper()
 	stream, err := n.js.Stream(n.t.Context(), queue.CommandsStream("main"))
@@ -56,8 +56,8 @@ func (n *outerNATS) hurry() {
 	}
 }
 
-// awaitLeaseGone waits until no runner holds the account: by then what was delivered
-// is due again too.
+// awaitLeaseGone waits until no runner holds the lease. By then JetStream redelivers the
+// unacknowledged commands too.
 func (n *outerNATS) awaitLeaseGone() {
 	n.t.Helper()
 	await(n.t, "the lease has run out", func() bool {

@@ -15,8 +15,8 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// everySecond fires all the time, so that whatever a crash left is resumed at
-// once, and slots are missed while no runner runs.
+// everySecond fires every second, so that an interrupted sweep resumes immediately, and slots are
+// missed while no runner runs.
 const everySecond = `schedules:
   - name: keep
     cron: "* * * * * *"
@@ -25,10 +25,9 @@ const everySecond = `schedules:
     chunk: %d
 `
 
-// sweepMoment is one moment of a sweep.
 type sweepMoment struct {
 	point   string
-	proxies int // so many that a pass takes several pages, or a plan several batches
+	proxies int // enough for several pages of a listing, or for several batches of a plan
 	chunk   int
 }
 
@@ -39,8 +38,7 @@ func sweepMoments() []sweepMoment {
 	}
 }
 
-// sweepEverySecond begins with a price, so that the first sweep takes all of the
-// proxies at once.
+// sweepEverySecond starts with a known price, so that the first sweep takes all proxies together.
 func (w *world) sweepEverySecond(m sweepMoment, url string) {
 	w.t.Helper()
 	w.configure(url, "")
@@ -52,9 +50,8 @@ func (w *world) sweepEverySecond(m sweepMoment, url string) {
 	w.configure(url, fmt.Sprintf(everySecond, m.chunk))
 }
 
-// TestCrashMatrixSweepsKilled kills the runner with SIGKILL at every named
-// moment of a sweep; the next one renews each proxy once and fires each slot
-// once.
+// SIGKILL hits the runner at every named moment of a sweep. The next run renews each proxy once and
+// fires each slot once.
 func TestCrashMatrixSweepsKilled(t *testing.T) {
 	t.Parallel()
 	for _, m := range sweepMoments() {
@@ -73,7 +70,7 @@ func TestCrashMatrixSweepsKilled(t *testing.T) {
 	}
 }
 
-// awaitSwept waits until every proxy was paid for and nothing is in progress.
+// awaitSwept waits until every proxy is charged for and nothing is in progress.
 func (w *world) awaitSwept(proxies int) {
 	w.t.Helper()
 	await(w.t, "every proxy is renewed", func() bool { return len(w.renewals()) >= proxies })
@@ -83,7 +80,7 @@ func (w *world) awaitSwept(proxies int) {
 	})
 }
 
-// renewals counts the charges of each proxy by the referee.
+// renewals counts the referee's charges of each proxy.
 func (w *world) renewals() map[string]int {
 	w.t.Helper()
 	charges, err := sandbox.ReadCharges(w.charges)
@@ -99,8 +96,8 @@ func (w *world) renewals() map[string]int {
 	return times
 }
 
-// checkSwept: each proxy was renewed once, each slot fired once and every
-// command that was taken in ended once; and the books agree.
+// checkSwept checks that each proxy was renewed once, each slot fired once, each accepted command
+// ended once, and the books agree.
 func checkSwept(t testing.TB, w *world, proxies int) {
 	t.Helper()
 	times := w.renewals()
@@ -139,7 +136,7 @@ func checkSwept(t testing.TB, w *world, proxies int) {
 	checkBooks(t, w, commands)
 }
 
-// checkSlots: of every second between the first slot and the last there is one.
+// checkSlots checks that every second between the first slot and the last has one slot.
 func checkSlots(t testing.TB, fired, finished map[time.Time]int) {
 	t.Helper()
 	slots := []time.Time{}
@@ -152,14 +149,13 @@ func checkSlots(t testing.TB, fired, finished map[time.Time]int) {
 	slices.SortFunc(slots, time.Time.Compare)
 	last := slots[len(slots)-1]
 	for at := slots[0]; !at.After(last); at = at.Add(time.Second) {
-		// The end of the run may have cut the very last one short.
+		// The stop of the runner may have interrupted the last slot.
 		if fired[at] != 1 || finished[at] > 1 || finished[at] == 0 && at.Before(last) {
 			t.Errorf("slot %s fired %d times and finished %d times", at, fired[at], finished[at])
 		}
 	}
 }
 
-// wholeJournal reads the stopped runner's journal to its end.
 func (w *world) wholeJournal() (all []chain.Row) {
 	w.t.Helper()
 	l, err := ledger.Open(w.t.Context(), ledger.Config{Path: filepath.Join(w.dir, "data", "main.ledger.db"), ReadOnly: true})

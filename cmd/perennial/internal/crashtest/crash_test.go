@@ -19,8 +19,8 @@ import (
 	"perennial/ledger/testrun"
 )
 
-// crashVariable says where a process of a test is killed or stopped:
-// "POINT SIGNAL", or "FIRST>POINT SIGNAL" for the first POINT after a FIRST.
+// crashVariable says where a process of a test kills or stops itself: "POINT SIGNAL", or
+// "FIRST>POINT SIGNAL" for the first POINT after a FIRST.
 const crashVariable = "PERENNIAL_TEST_CRASH"
 
 // crashAt sends this process the signal when it reaches the point.
@@ -51,17 +51,16 @@ func crashAt(spec string) func(string) {
 	}
 }
 
-// moment is one place of the crash matrix and what it takes to come there.
+// moment is one row of the crash matrix, and what a run needs to reach it.
 type moment struct {
 	point string
-	kind  string // of the command whose way leads there: order or renew
-	more  string // into the command
-	wire  string // the moment is the wire's, not the program's
+	kind  string // of the command that passes the point: order or renew
+	more  string // fields added to the command
+	wire  string // the wire between runner and provider strikes, and not the program
 }
 
 func (m moment) String() string { return strings.ReplaceAll(m.point+" "+m.kind, ">", " ") }
 
-// moments are the rows of the matrix.
 func moments() []moment {
 	var all []moment
 	for _, kind := range []string{"order", "renew"} {
@@ -71,7 +70,7 @@ func moments() []moment {
 		} {
 			all = append(all, moment{point: point, kind: kind})
 		}
-		// A ceiling has the price looked at between acceptance and intent.
+		// With a ceiling, the runner looks up the price between acceptance and intent.
 		for _, point := range []string{"intent.inside", "intent.committed"} {
 			all = append(all, moment{point: point, kind: kind, more: `,"max_total_cents":5000`})
 		}
@@ -86,8 +85,8 @@ func moments() []moment {
 	)
 }
 
-// momentsOnce has each point once outside of the larger run, on the way of an order and of
-// a renewal in turn.
+// momentsOnce has each point once outside of `make check`, alternating between an order and a
+// renewal.
 func momentsOnce() (some []moment) {
 	if testrun.Check {
 		return moments()
@@ -102,9 +101,8 @@ func momentsOnce() (some []moment) {
 	return some
 }
 
-// TestCrashMatrixKilled kills the runner with SIGKILL at every named moment of
-// an order and a renewal, each in a world of its own, and lets the next one
-// finish: the referee, the ledger, the wallet and the events agree.
+// SIGKILL hits the runner at every named moment of an order and a renewal, each in its own world.
+// The next run finishes the work, and the referee, ledger, wallet and events agree.
 func TestCrashMatrixKilled(t *testing.T) {
 	t.Parallel()
 	for _, m := range momentsOnce() {
@@ -124,9 +122,8 @@ func TestCrashMatrixKilled(t *testing.T) {
 	}
 }
 
-// TestCrashMatrixKilledWhileSQLiteWrites kills the runner in the middle of a
-// write of SQLite's: of its log while the file is migrated and while work is
-// recorded, and of the file itself, which only a checkpoint writes.
+// SIGKILL hits the runner in the middle of an SQLite write. The write goes to the log, during a
+// migration and during work, or to the database file, which only a checkpoint writes.
 func TestCrashMatrixKilledWhileSQLiteWrites(t *testing.T) {
 	t.Parallel()
 	for i, at := range []struct {
@@ -134,7 +131,7 @@ func TestCrashMatrixKilledWhileSQLiteWrites(t *testing.T) {
 		write  int
 	}{{"ledger.db-wal", 1}, {"ledger.db-wal", 20}, {"ledger.db-wal", 60}, {"ledger.db-wal", 72}, {"ledger.db", 2}, {"ledger.db", 9}} {
 		if i%2 == 1 && !testrun.Check {
-			continue // one of each two
+			continue // only every second case outside of `make check`
 		}
 		t.Run(fmt.Sprint(at.suffix, " ", at.write), func(t *testing.T) {
 			t.Parallel()
@@ -148,7 +145,7 @@ func TestCrashMatrixKilledWhileSQLiteWrites(t *testing.T) {
 					t.Fatal(err)
 				}
 				c.publish(t, ready.NATS)
-				_ = run.cmd.Process.Signal(syscall.SIGTERM) // what is closed is checkpointed
+				_ = run.cmd.Process.Signal(syscall.SIGTERM) // closing the database checkpoints it
 			}
 			run.awaitKilled()
 			w.finish(c)
@@ -156,8 +153,8 @@ func TestCrashMatrixKilledWhileSQLiteWrites(t *testing.T) {
 	}
 }
 
-// killedInRecovery leaves an attempt without a reply behind, and is killed again while
-// that is recovered.
+// killedInRecovery kills the runner while an attempt has no reply, and again while the next run
+// recovers that attempt.
 func killedInRecovery(t *testing.T, w *world, point string) {
 	c := crashCommands(moment{kind: "renew"})
 	run := w.runUntil("send.received kill")
@@ -170,8 +167,8 @@ func killedInRecovery(t *testing.T, w *world, point string) {
 
 func killedAtStart(_ *testing.T, w *world, point string) { w.runUntil(point + " kill").awaitKilled() }
 
-// killedInDrain asks for the end while a reply is on its way; the reply comes
-// when the drain has begun.
+// killedInDrain stops the runner while a reply is on its way. The reply arrives after the drain has
+// begun.
 func killedInDrain(t *testing.T, w *world, point string) {
 	wire := w.through("executed")
 	run := w.runUntil(point + " kill")
@@ -187,8 +184,8 @@ func killedInDrain(t *testing.T, w *world, point string) {
 	run.awaitKilled()
 }
 
-// TestCrashMatrixBackup kills `backup create` at every moment: no half copy has the
-// name that was asked for, and the next one succeeds.
+// A kill of `backup create` at any moment leaves no partial copy under the requested name, and the
+// next backup succeeds.
 func TestCrashMatrixBackup(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 4)
@@ -210,8 +207,7 @@ func TestCrashMatrixBackup(t *testing.T) {
 	w.finish(c)
 }
 
-// crashed are the commands of one case: the one under test, and another kind
-// beside it.
+// crashed is the commands of one case: the one under test, and one of another kind.
 type crashed []published
 
 func crashCommands(m moment) crashed {
@@ -222,7 +218,7 @@ func crashCommands(m moment) crashed {
 		{id: "o1", subject: "perennial.commands.main.order.create", body: fmt.Appendf(nil, order, more["order"])},
 		{id: "r1", subject: "perennial.commands.main.proxy.renew", body: fmt.Appendf(nil, renew, more["renew"])},
 	}
-	if m.kind == "renew" { // the one under test comes first
+	if m.kind == "renew" { // the command under test comes first
 		all[0], all[1] = all[1], all[0]
 	}
 	return all
@@ -235,8 +231,7 @@ func (c crashed) ids() (ids []string) {
 	return ids
 }
 
-// publish publishes every command twice; what the runner's end takes with it is
-// published again by finish.
+// publish publishes every command twice. finish publishes again what a killed run lost.
 func (c crashed) publish(t testing.TB, url string) {
 	t.Helper()
 	nc, js := connectTo(t, url)
@@ -263,7 +258,7 @@ func (c crashed) await(t testing.TB, url string) {
 	p.waitForAll(url)
 }
 
-// finish lets a runner without faults complete everything and compares the books.
+// finish runs a runner without faults until everything has ended, and compares the books.
 func (w *world) finish(c crashed) {
 	w.t.Helper()
 	run, line := w.run()
@@ -275,14 +270,14 @@ func (w *world) finish(c crashed) {
 	checkBooks(w.t, w, c.ids())
 }
 
-// runUntil starts a runner that is killed, or stopped, at a point.
+// runUntil starts a runner that kills or stops itself at a point.
 func (w *world) runUntil(spec string) *process {
 	w.t.Helper()
 	return startIn(w.t, w.dir, []string{crashVariable + "=" + spec}, "run")
 }
 
-// await polls until a condition holds. It polls less often the longer that takes, so that
-// the processes under test have the processors.
+// await polls until a condition holds. It polls less often over time, so that the processes under
+// test get the processors.
 func await(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	late := time.NewTimer(patience)
@@ -296,7 +291,6 @@ func await(t testing.TB, what string, is func() bool) {
 	}
 }
 
-// awaitKilled waits until the process was killed.
 func (p *process) awaitKilled() {
 	p.t.Helper()
 	if code := p.wait(); code != -1 {
@@ -307,7 +301,6 @@ func (p *process) awaitKilled() {
 	}
 }
 
-// awaitStopped waits until the process is stopped.
 func (p *process) awaitStopped() {
 	p.t.Helper()
 	await(p.t, "the process stands still", func() bool {

@@ -11,9 +11,8 @@ import (
 	"perennial/queue/letters"
 )
 
-// TestARequeueThatIsKilledHalfWayIsDoneOnce: after its fact, and after the publication,
-// the letter is still there; requeued again the command is carried out once, and the
-// journal says both times who asked for it.
+// A kill after the fact or after the publication leaves the dead letter in place. When it is
+// requeued again, the command is executed once. The journal records who requeued it both times.
 func TestARequeueThatIsKilledHalfWayIsDoneOnce(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"dead.requeue.fact", "dead.requeue.published"} {
@@ -57,7 +56,7 @@ func TestARequeueThatIsKilledHalfWayIsDoneOnce(t *testing.T) {
 	}
 }
 
-// requeues counts what the journal says of requeued letters.
+// requeues counts the requeued dead letters in the journal.
 func (w *world) requeues() (n int) {
 	for _, r := range w.wholeJournal() {
 		if r.Type == "dead.requeued" && strings.Contains(r.Data, `"by":"ada"`) {

@@ -13,7 +13,7 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 )
 
-// TestDeadLettersAreReadCorrectedAndDropped: what could not be read is not lost.
+// A message that could not be read is not lost.
 func TestDeadLettersAreReadCorrectedAndDropped(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
@@ -25,7 +25,7 @@ func TestDeadLettersAreReadCorrectedAndDropped(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, errs, code := w.cli("renew", "px_2", "--id", "after", "--wait"); code != 0 { // what came before it has been read
+	if _, errs, code := w.cli("renew", "px_2", "--id", "after", "--wait"); code != 0 { // the earlier messages have been read
 		t.Fatalf("exit %d\n%s", code, errs)
 	}
 	out, errs, code := w.cli("dead", "list")
@@ -57,8 +57,8 @@ func TestDeadLettersAreReadCorrectedAndDropped(t *testing.T) {
 	}
 }
 
-// TestARefusedCommandIsFoundByItsID: whether it became a dead letter or not, one step leads
-// from its id to the reason, and it needs a person.
+// From the ID of a refused command, one step leads to the reason, whether it became a dead letter
+// or not. The command needs a person.
 func TestARefusedCommandIsFoundByItsID(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
@@ -94,7 +94,7 @@ func TestARefusedCommandIsFoundByItsID(t *testing.T) {
 	}
 }
 
-// TestManyDeadLettersAreDroppedAtOnce: those that a flag chooses, and each by a fact.
+// A flag selects the dead letters, and each drop is a fact.
 func TestManyDeadLettersAreDroppedAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
@@ -125,7 +125,7 @@ func TestManyDeadLettersAreDroppedAtOnce(t *testing.T) {
 	}
 }
 
-// deadLetters publishes what is no command, and waits until it is listed.
+// deadLetters publishes unreadable messages and waits until they are listed.
 func (w *world) deadLetters(line daemon.ReadyLine, bodies ...string) {
 	w.t.Helper()
 	nc, js := connectTo(w.t, line.NATS)
@@ -138,8 +138,8 @@ func (w *world) deadLetters(line daemon.ReadyLine, bodies ...string) {
 	await(w.t, "they are dead letters", func() bool { return strings.Count(w.mustCLI("dead", "list", "-o", "json"), "\n") == len(bodies) })
 }
 
-// TestDeadLettersAreLookedAfterOnAPage: shown, requeued and dropped by an operator, whose
-// name and reason are facts.
+// An operator reads, requeues and drops dead letters on a page. The operator's name and reason are
+// recorded as facts.
 func TestDeadLettersAreLookedAfterOnAPage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
@@ -192,7 +192,7 @@ func TestDeadLettersAreLookedAfterOnAPage(t *testing.T) {
 	}
 	for content, why := range map[string]string{
 		`{"proxy_ids":["px_1"]}`: "has no id", `{"id":"mended","proxy_ids":["px_1"],"duration_days":31}`: "duration_days", `{"id":"mended"`: "JSON", "\xff": "JSON",
-		`{"id":"mended","duration_days":30,"items":[{"offer_code":"off_us_1","quantity":1}]}`: "items", // an order, and the letter was a renewal
+		`{"id":"mended","duration_days":30,"items":[{"offer_code":"off_us_1","quantity":1}]}`: "items", // an order, but the dead letter was a renewal
 	} {
 		if text, code := correct(content); code != http.StatusUnprocessableEntity || !strings.Contains(text, why) || !strings.Contains(text, "it has an id now") {
 			t.Errorf("%s: %d\n%s", content, code, text)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestAKeptDemoSignsIn: the link that it prints leads to the pages.
+// The printed link opens the pages.
 func TestAKeptDemoSignsIn(t *testing.T) {
 	t.Parallel()
 	run := start(t, t.TempDir(), "demo", "--keep")

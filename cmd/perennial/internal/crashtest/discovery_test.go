@@ -14,7 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// fits holds a JSON text against a schema that was read from metadata.
+// fits checks a JSON text against a schema from the verb's metadata.
 func fits(t testing.TB, what, schema string, text []byte) {
 	t.Helper()
 	document, err := jsonschema.UnmarshalJSON(strings.NewReader(schema))
@@ -39,7 +39,7 @@ func fits(t testing.TB, what, schema string, text []byte) {
 	}
 }
 
-// everyVerb are requests that a busy account answers.
+// everyVerb is requests that a busy account answers.
 var everyVerb = []struct{ verb, body string }{
 	{"order.create", `{"id":"asked","items":[{"offer_code":"off_us_1","quantity":1}],"duration_days":30}`},
 	{"proxy.renew", `{"id":"asked-2","proxy_ids":["px_5"],"duration_days":30}`},
@@ -86,7 +86,7 @@ var everyVerb = []struct{ verb, body string }{
 	{"resume", `{"by":"ada","reason":"a test"}`},
 }
 
-// TestEveryVerbAnswersAsItsSchemaSays, as NATS shows the schema to any client.
+// NATS shows the schema to any client.
 func TestEveryVerbAnswersAsItsSchemaSays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 6)
@@ -142,8 +142,8 @@ schedules:
 	}
 }
 
-// TestMessagesFitTheDocument that the program prints: a dead letter, the answer to its
-// inbox, and an event, with their headers.
+// A dead letter, the answer at its inbox, and an event fit the printed AsyncAPI document, headers
+// included.
 func TestMessagesFitTheDocument(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

@@ -1,4 +1,4 @@
-// What doctor says of the copies that an external NATS keeps.
+// The copies that an external NATS server keeps, as doctor checks them.
 
 package crashtest
 
@@ -12,7 +12,6 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 )
 
-// reconfigure replaces a part of perennial.yaml.
 func (w *world) reconfigure(old, with string) {
 	w.t.Helper()
 	text, err := os.ReadFile(filepath.Join(w.dir, "perennial.yaml"))
@@ -22,14 +21,14 @@ func (w *world) reconfigure(old, with string) {
 	w.write("perennial.yaml", strings.Replace(string(text), old, with, 1), 0o600)
 }
 
-// saysItSyncs states that the configured server syncs every write.
+// saysItSyncs configures sync_always: the server syncs every write.
 func (w *world) saysItSyncs() {
 	w.t.Helper()
 	w.reconfigure("listen: 127.0.0.1:0", "listen: 127.0.0.1:0, sync_always: true")
 }
 
-// TestTheDoctorRefusesOneCopyThatIsNotSynced: before and after the first start, until the
-// configuration states that the server syncs.
+// The doctor refuses a single copy before and after the first start, until the configuration states
+// that the server syncs.
 func TestTheDoctorRefusesOneCopyThatIsNotSynced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -59,7 +58,7 @@ func TestTheDoctorRefusesOneCopyThatIsNotSynced(t *testing.T) {
 	}
 }
 
-// TestTheEmbeddedServerKeepsOneCopy: more are refused at the start, and by the doctor.
+// Both the start and the doctor refuse more than one copy.
 func TestTheEmbeddedServerKeepsOneCopy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -72,7 +71,7 @@ func TestTheEmbeddedServerKeepsOneCopy(t *testing.T) {
 	}
 }
 
-// durability is the doctor's finding, and whether it found all as it should be.
+// durability returns the doctor's finding about copies, and its exit code.
 func (w *world) durability() (found cli.DoctorFinding, code int) {
 	w.t.Helper()
 	out, _, code := w.cli("doctor", "-o", "json")

@@ -12,8 +12,7 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 )
 
-// TestDoctorSaysWhereUsersAreNotKeptApart: the server has the users, and something else
-// than `nats-config` prints.
+// The server has the configured users, but other permissions than `nats-config` prints.
 func TestDoctorSaysWhereUsersAreNotKeptApart(t *testing.T) {
 	t.Parallel()
 	const users = `[{user: prod, password_file: nats.secret, roles: [{role: producer, accounts: [main]}]}, {user: sub, password_file: nats.secret, roles: [{role: subscriber, accounts: [main]}]}]`

@@ -8,7 +8,6 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 )
 
-// examined runs the doctor and gives its findings by name.
 func examined(t testing.TB, w *world, wantCode int) map[string]cli.DoctorFinding {
 	t.Helper()
 	out, errs, code := w.cli("doctor", "-o", "json")
@@ -26,8 +25,7 @@ func examined(t testing.TB, w *world, wantCode int) map[string]cli.DoctorFinding
 	return found
 }
 
-// TestDoctor: everything is ok on a working machine, and what is not is named
-// with what to do.
+// On a working machine every check is ok. A failed check names the problem and what to do.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -53,8 +51,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// TestTheDoctorOfAllAccountsSaysReplicasThatCannotBe: before a run would, and for
-// each account that is configured.
+// The doctor reports impossible replicas of each configured account before a run fails on them.
 func TestTheDoctorOfAllAccountsSaysReplicasThatCannotBe(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -83,8 +80,7 @@ func TestTheDoctorOfAllAccountsSaysReplicasThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestTheDoctorReportsAMaxPayloadBelowAFactsSize: its event could never be
-// published, and no event after it.
+// An event above max_payload can never be published, and it blocks every event after it.
 func TestTheDoctorReportsAMaxPayloadBelowAFactsSize(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -104,9 +100,8 @@ func TestTheDoctorReportsAMaxPayloadBelowAFactsSize(t *testing.T) {
 	}
 }
 
-// TestTheDoctorSaysWhatKeepsTheAccountFromSending: a key that was revoked, an account that
-// may only read, a read that fails for another cause than its permission, a pause. Each with
-// what to do about that, and not about another.
+// The key is revoked, the account is suspended, a read fails for another reason than permission, or
+// the account is paused. The doctor says what to do about each, and nothing about the others.
 func TestTheDoctorSaysWhatKeepsTheAccountFromSending(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)

@@ -14,9 +14,8 @@ import (
 	"perennial/cmd/perennial/internal/web"
 )
 
-// TestARunLocksItsPort: what needs no login is health; the metrics
-// ask for their token; a person whom a header names is in where its sender is trusted, and
-// not elsewhere.
+// Only health needs no login, and the metrics need their token. A user name in a header counts only
+// if it comes from a trusted address.
 func TestARunLocksItsPort(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -39,7 +38,7 @@ func TestARunLocksItsPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	run, line := w.run("--metrics-token-file", "metrics.token")
-	w.readySays(line, ready) // the metrics are not for everybody
+	w.readySays(line, ready) // /metrics would need the token
 	ask := func(path string, header ...string) (code int, text string) {
 		t.Helper()
 		return w.asking(line.HTTP+path, header...)
@@ -77,7 +76,7 @@ func TestARunLocksItsPort(t *testing.T) {
 	}
 }
 
-// nodesOf is what a run's /nodes says to who may read its data directory.
+// nodesOf reads /nodes of a run with the key from its data directory.
 func (w *world) nodesOf(line daemon.ReadyLine) string {
 	w.t.Helper()
 	data := line.Data
@@ -95,7 +94,7 @@ func (w *world) nodesOf(line daemon.ReadyLine) string {
 	return text
 }
 
-// asking gets a page with headers, by name and value, and follows nothing.
+// asking gets a page with headers, given as names and values, and follows no redirect.
 func (w *world) asking(address string, header ...string) (code int, text string) {
 	w.t.Helper()
 	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, address, nil)

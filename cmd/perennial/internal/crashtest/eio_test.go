@@ -9,9 +9,8 @@ import (
 	"perennial/ledger/tables"
 )
 
-// TestNothingIsSentUntilTheFailingDiskWorksAgain: the disk under a
-// running `run` answers EIO. Nothing reaches the provider, reads continue, /readyz
-// says why; then the disk works again, and so does the runner.
+// The disk under a running `run` returns EIO. The runner sends nothing to the provider, still
+// answers reads, and /readyz gives the reason. When the disk works again, so does the runner.
 func TestNothingIsSentUntilTheFailingDiskWorksAgain(t *testing.T) {
 	w := newWorld(t, 10)
 	disk := disktest.New(t, "main.ledger.db")

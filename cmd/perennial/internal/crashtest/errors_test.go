@@ -15,9 +15,9 @@ import (
 
 var updateErrors = flag.Bool("update", false, "write testdata/errors.txt anew")
 
-// TestErrorsOfTheCommandLine provokes every error of testdata/errors.txt, so that a change
-// of one is seen there. Lines that begin with $ are what is typed; with -update the rest is
-// rewritten.
+// TestErrorsOfTheCommandLine provokes every error of testdata/errors.txt, so that a changed error
+// shows in that file. Lines that begin with $ are the input. With -update the test rewrites the
+// others.
 func TestErrorsOfTheCommandLine(t *testing.T) {
 	t.Parallel()
 	const golden = "testdata/errors.txt"
@@ -77,7 +77,7 @@ func TestErrorsOfTheCommandLine(t *testing.T) {
 	}
 }
 
-// mistake runs a command of this process and returns its exit code and what it prints.
+// mistake runs a command in this process and returns its exit code and output.
 func (w *world) mistake(command string) string {
 	w.t.Helper()
 	var out, errs bytes.Buffer
@@ -102,6 +102,6 @@ var changes = []struct {
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "127.0.0.1:PORT"},
 	{regexp.MustCompile(`cli-[a-z2-7]{26}`), "cli-ID"},
 	{regexp.MustCompile(`trc_\w+`), "TRACE"},
-	{regexp.MustCompile(`(?m)^[\w-]+ is (accepted|sending|open|waiting)\n`), ""}, // as it was on the way
+	{regexp.MustCompile(`(?m)^[\w-]+ is (accepted|sending|open|waiting)\n`), ""}, // the state at the time of the command
 	{regexp.MustCompile(`\bpid \d+`), "pid N"},
 }

@@ -16,8 +16,8 @@ import (
 	"perennial/ledger/tables"
 )
 
-// checkMoneyAndChain: the exported costs sum to the balance, the verifiers accept the stream
-// up to its head, and refuse copies of it that were tampered with.
+// checkMoneyAndChain checks that the exported costs sum to the balance. The verifiers accept the
+// stream up to its head, and refuse tampered copies of it.
 func (r *richRun) checkMoneyAndChain() {
 	r.t.Helper()
 	balance := decode[tables.Balance](r.t, r.mustCLI("ledger", "balance", "-o", "json"))
@@ -49,8 +49,8 @@ func (r *richRun) checkMoneyAndChain() {
 	}
 }
 
-// tampered are copies of a stream: cents that were changed, a time by a microsecond, an
-// event that is gone, two that changed places.
+// tampered returns copies of a stream, each with one change: an amount, a time by a microsecond, a
+// missing event, or two events in the wrong order.
 func tampered(t testing.TB, lines [][]byte) map[string][][]byte {
 	t.Helper()
 	edited := func(edit func(line []byte) []byte) [][]byte {
@@ -82,7 +82,7 @@ func tampered(t testing.TB, lines [][]byte) map[string][][]byte {
 	}
 }
 
-// sums checks the last sums of an export, and that its cells add up to them.
+// sums checks that the last sums of an export equal the balance, and that its cells add up to them.
 func (r *richRun) sums(text string, balance tables.Balance) {
 	r.t.Helper()
 	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
@@ -109,14 +109,14 @@ func (r *richRun) sums(text string, balance tables.Balance) {
 	}
 }
 
-// copyOfTheStream is what `watch` prints of it.
+// copyOfTheStream returns the stored events as `watch` prints them.
 func (r *richRun) copyOfTheStream() [][]byte {
 	r.t.Helper()
 	text := r.mustCLI("watch", "--stored", "-o", "json")
 	return bytes.Split(bytes.TrimSuffix([]byte(text), []byte("\n")), []byte("\n"))
 }
 
-// TestTheExamplesReadBehindAnArchive, on a stream whose first events went to an archive.
+// The first events of the stream are in an archive.
 func TestTheExamplesReadBehindAnArchive(t *testing.T) {
 	t.Parallel()
 	w := oldWorld(t, "")
@@ -134,7 +134,7 @@ func TestTheExamplesReadBehindAnArchive(t *testing.T) {
 	}
 }
 
-// TestTheExamplesBeginWithTheSumsOfTheLastArchive, and book nothing twice that is in them.
+// The examples start from the archived sums, and do not book an archived event twice.
 func TestTheExamplesBeginWithTheSumsOfTheLastArchive(t *testing.T) {
 	t.Parallel()
 	const behind = `{"type":"perennial.renewal.completed.v1","time":"2026-11-22T10:00:00Z","data":{"command_id":"r1","booked":{"charged_cents":300,"refunded_cents":0,"currency":"USD"},"ledger":{"seq":41}}}
@@ -155,7 +155,6 @@ func TestTheExamplesBeginWithTheSumsOfTheLastArchive(t *testing.T) {
 	}
 }
 
-// row is the journal's row at the sequence number of head, which is "SEQ:HASH".
 func (w *world) row(head string) chain.Row {
 	w.t.Helper()
 	text, _, _ := strings.Cut(head, ":")

@@ -14,19 +14,19 @@ import (
 	"time"
 )
 
-// The programs of docs/events/examples, as a stranger runs them: processes that know the
-// subjects, a login and nothing of this module. They need node, the packages of
-// package-lock.json, and python3, which `.ci/run` brings: hence the build tag.
+// These tests run the programs of docs/events/examples as a third party would. The programs know
+// the subjects and a login, and nothing of this module. They need node, the packages of
+// package-lock.json, and python3, which `.ci/run` installs: hence the build tag.
 
 const examplesDir = "../../../../docs/events/examples"
 
-// language runs the programs that are written in it.
+// language runs the example programs in one language.
 type language struct {
 	name string
 	argv func(program string) []string
 }
 
-// languages are those whose programs reach NATS here.
+// languages is those whose programs reach NATS on this machine.
 func languages(t testing.TB) []language {
 	t.Helper()
 	dir, err := filepath.Abs(examplesDir)
@@ -47,7 +47,7 @@ func languages(t testing.TB) []language {
 	}
 }
 
-// python runs its programs on files.
+// python runs the programs that read files.
 func python(t testing.TB) language {
 	t.Helper()
 	dir, err := filepath.Abs(examplesDir)
@@ -57,7 +57,7 @@ func python(t testing.TB) language {
 	return language{"python", func(program string) []string { return []string{"python3", filepath.Join(dir, "python", program+".py")} }}
 }
 
-// stranger is a running example.
+// stranger is a running example program.
 type stranger struct {
 	t    testing.TB
 	name string
@@ -67,7 +67,7 @@ type stranger struct {
 	done chan struct{}
 }
 
-// as starts an example under a user of NATS.
+// as starts an example as a NATS user.
 func (l language) as(t testing.TB, url, user, program string, args ...string) *stranger {
 	t.Helper()
 	argv := append(l.argv(program), args...)
@@ -82,16 +82,13 @@ func (l language) as(t testing.TB, url, user, program string, args ...string) *s
 	return s
 }
 
-// kill is kill -9.
 func (s *stranger) kill() {
 	_ = s.cmd.Process.Signal(syscall.SIGKILL)
 	<-s.done
 }
 
-// signal stops the process, or lets it continue.
 func (s *stranger) signal(number syscall.Signal) { _ = s.cmd.Process.Signal(number) }
 
-// ended waits for the example to end on its own.
 func (s *stranger) ended() (out string, code int) {
 	s.t.Helper()
 	late := time.NewTimer(patience)
@@ -104,7 +101,7 @@ func (s *stranger) ended() (out string, code int) {
 	return s.out.String(), s.cmd.ProcessState.ExitCode()
 }
 
-// prints is what an example prints that succeeds.
+// prints returns the output of an example that must succeed.
 func (s *stranger) prints() string {
 	s.t.Helper()
 	out, code := s.ended()
@@ -114,7 +111,7 @@ func (s *stranger) prints() string {
 	return out
 }
 
-// refuses checks that an example fails and says why.
+// refuses checks that an example fails and prints the reason.
 func (s *stranger) refuses(why string) {
 	s.t.Helper()
 	if out, code := s.ended(); code == 0 || !strings.Contains(s.errs.String(), why) {
@@ -122,10 +119,10 @@ func (s *stranger) refuses(why string) {
 	}
 }
 
-// mostStarts bounds the starts of a program, those after a kill too.
+// mostStarts limits the starts of one program, restarts after a kill included.
 const mostStarts = 20
 
-// projection is an inventory that is started again whenever it ends, as by a supervisor.
+// projection is an inventory program. The test restarts it whenever it ends, as a supervisor would.
 type projection struct {
 	lang      language
 	url, file string
@@ -138,7 +135,7 @@ func (p *projection) start(t testing.TB) {
 	p.stranger = p.lang.as(t, p.url, "view", "inventory", p.file, "stock-"+p.lang.name)
 }
 
-// holds reads the file: the last event in it, and the proxies.
+// holds returns the last event and the proxies in the projection's file.
 func (p *projection) holds() (state struct {
 	Seq     int64
 	Proxies map[string]struct {
@@ -156,12 +153,12 @@ func (p *projection) holds() (state struct {
 	return state
 }
 
-// comesTo waits until an event is in the file.
+// comesTo waits until the file holds an event.
 func (p *projection) comesTo(t testing.TB, seq int64) {
 	t.Helper()
 	await(t, fmt.Sprintf("%s holds event %d", p.name, seq), func() bool {
 		select {
-		case <-p.done: // it found its server or its consumer gone
+		case <-p.done: // it lost its server or its consumer
 			if p.starts == mostStarts {
 				t.Fatalf("%s does not stay: %s", p.name, p.errs.String())
 			}
@@ -172,14 +169,15 @@ func (p *projection) comesTo(t testing.TB, seq int64) {
 	})
 }
 
-// persistent is a producer that is started again, with the same command, when it is killed or finds no server.
+// persistent is a producer. The test restarts it with the same command if it is killed or finds no
+// server.
 type persistent struct {
 	again  func() *stranger
 	starts int
 	*stranger
 }
 
-// end is what the producer prints in the end.
+// end returns the producer's final output.
 func (p *persistent) end() (out string, code int) {
 	p.t.Helper()
 	for out, code = p.ended(); out == "" && p.starts < mostStarts; out, code = p.ended() {

@@ -18,7 +18,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// richRun is a world in which strangers order and renew while the runner is killed.
+// richRun is a world in which example programs order and renew while the runner is killed.
 type richRun struct {
 	*world
 
@@ -46,7 +46,7 @@ func newRichRun(t testing.TB) *richRun {
     - {user: view, password_file: nats.secret, roles: [{role: viewer, accounts: [main]}]}
 `, address)
 	r.write("perennial.yaml", strings.Replace(string(text), "nats: {url: \"\", listen: 127.0.0.1:0}\n", users, 1), 0o600)
-	for _, lang := range r.langs { // they find no server yet, and are started again
+	for _, lang := range r.langs { // they find no server yet, and are restarted
 		p := &projection{lang: lang, url: r.url, file: filepath.Join(r.dir, lang.name+".json")}
 		p.start(t)
 		r.projections = append(r.projections, p)
@@ -54,7 +54,8 @@ func newRichRun(t testing.TB) *richRun {
 	return r
 }
 
-// produce has a producer of each language in turn publish a command and wait for its end.
+// produce starts a producer, in each language in turn, that publishes a command and waits for its
+// end.
 func (r *richRun) produce(kind, id string, command map[string]any) {
 	r.t.Helper()
 	command["id"], command["duration_days"] = id, 30
@@ -78,8 +79,7 @@ func (r *richRun) renew(id string, proxies ...string) {
 	r.produce("proxy.renew", id, map[string]any{"proxy_ids": proxies, "labels": map[string]string{"team": "=blue"}})
 }
 
-// killedAt runs the runner until it kills itself at a point, doing something meanwhile,
-// and then kills clients too.
+// killedAt runs do until the runner kills itself at a point. Then it kills clients too.
 func (r *richRun) killedAt(point string, do func()) {
 	r.t.Helper()
 	run := r.runUntil(point + " kill")
@@ -90,7 +90,6 @@ func (r *richRun) killedAt(point string, do func()) {
 	r.killClients()
 }
 
-// killClients kills the projections, and a producer of each language.
 func (r *richRun) killClients() {
 	r.t.Helper()
 	for _, p := range r.projections {
@@ -104,9 +103,8 @@ func (r *richRun) killClients() {
 	}
 }
 
-// TestTheExamplesFollowARichRunOverKills has the programs of docs/events/examples order and
-// renew, keep their inventories, sum and verify, while the runner with its NATS server, the
-// inventories and producers are killed repeatedly.
+// The programs of docs/events/examples order, renew, keep inventories, sum and verify. Meanwhile
+// the runner with its NATS server, the inventories and the producers are killed repeatedly.
 func TestTheExamplesFollowARichRunOverKills(t *testing.T) {
 	t.Parallel()
 	r := newRichRun(t)
@@ -129,14 +127,14 @@ func TestTheExamplesFollowARichRunOverKills(t *testing.T) {
 	for _, id := range []string{"some", "rest"} { // one of them has met the fault
 		r.producers[id].end()
 	}
-	r.renew("split", "px_8", "px_9", "px_nowhere") // refused with no attempt in doubt before: it is split
+	r.renew("split", "px_8", "px_9", "px_nowhere") // refused with no ambiguous attempt, so that the runner splits it
 	r.checkEnds()
 	r.checkInventories()
 	r.checkMoneyAndChain()
 }
 
-// inDoubt has a renewal of each language need review: the provider's record of it
-// stays unresolved. The first is killed on its way there.
+// inDoubt leaves a renewal of each language in review, because the provider's record stays
+// unresolved. The test kills the runner during the first one.
 func (r *richRun) inDoubt() {
 	r.t.Helper()
 	r.fault(map[string]any{"method": "POST", "path": "/api/v1/proxies/renew", "fault": "unresolved_record", "times": -1})
@@ -149,8 +147,8 @@ func (r *richRun) inDoubt() {
 	r.control("DELETE", "/faults", nil)
 }
 
-// resolved answers for what is in doubt while its producers are stopped. Their inboxes are
-// gone with the server that was killed, so that they learn of the end only by asking.
+// resolved resolves the reviews while their producers are stopped. Their inboxes died with the
+// killed server, so that the producers must ask for the end.
 func (r *richRun) resolved() {
 	r.t.Helper()
 	doubts := []string{"doubt", "doubt-too"}
@@ -168,7 +166,7 @@ func (r *richRun) resolved() {
 	}
 }
 
-// rowsOf waits until the journal has so many rows of a type.
+// rowsOf waits until the journal has count rows of a type.
 func (r *richRun) rowsOf(kind string, count int) {
 	r.t.Helper()
 	await(r.t, fmt.Sprintf("%d facts %s", count, kind), func() bool {
@@ -182,7 +180,7 @@ func (r *richRun) rowsOf(kind string, count int) {
 	})
 }
 
-// checkEnds: each producer got the end of its command, whatever was killed meanwhile.
+// checkEnds checks that each producer received the end of its command, in spite of the kills.
 func (r *richRun) checkEnds() {
 	r.t.Helper()
 	want := map[string]string{
@@ -202,8 +200,8 @@ func (r *richRun) checkEnds() {
 	}
 }
 
-// checkInventories compares what the programs think is owned with the provider's list: over
-// the kills, and where the file was lost. A file of another history is refused.
+// checkInventories compares each program's inventory with the provider's list, after the kills and
+// after the loss of its file. A program refuses the file of another history.
 func (r *richRun) checkInventories() {
 	r.t.Helper()
 	owned := map[string]time.Time{}
@@ -224,7 +222,7 @@ func (r *richRun) checkInventories() {
 		if err := os.Rename(p.file, p.file+".kept"); err != nil {
 			r.t.Fatal(err)
 		}
-		p.start(r.t) // its consumer has acknowledged what the file has lost
+		p.start(r.t) // its consumer has acknowledged the events that the file lost
 		p.holdsAll(r.t, last, owned)
 		p.kill()
 		text, err := os.ReadFile(p.file + ".kept")
@@ -237,17 +235,17 @@ func (r *richRun) checkInventories() {
 	}
 }
 
-// answeredFor are the proxies of renewals that a person said to be charged.
+// answeredFor is the proxies whose renewals an operator resolved as charged.
 var answeredFor = []string{"px_1", "px_2"}
 
-// holdsAll waits until an event is in the file, and checks that it has these proxies.
+// holdsAll waits until an event is in the file, and checks its proxies.
 func (p *projection) holdsAll(t testing.TB, seq int64, owned map[string]time.Time) {
 	t.Helper()
 	p.comesTo(t, seq)
 	have := map[string]time.Time{}
 	for id, proxy := range p.holds().Proxies {
 		switch {
-		case slices.Contains(answeredFor, id): // no event says what the provider made of it
+		case slices.Contains(answeredFor, id): // no event carries the new expiry
 			have[id] = owned[id]
 		case proxy.ExpiresAt != nil:
 			have[id] = *proxy.ExpiresAt
@@ -258,7 +256,6 @@ func (p *projection) holdsAll(t testing.TB, seq int64, owned map[string]time.Tim
 	}
 }
 
-// lastOf is the sequence of the last event of a type.
 func (r *richRun) lastOf(kind string) (seq int64) {
 	for _, row := range r.journal(r.t) {
 		if row.Type == kind {

@@ -15,8 +15,8 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-// TestTheExamplesVerifyWebhooks: the code of docs/webhooks.md takes what is signed as the
-// standard's library signs it, under the new secret or the old one, and nothing else.
+// The code of docs/webhooks.md accepts only bodies that the library of the Standard Webhooks signs,
+// under the new secret or the old one.
 func TestTheExamplesVerifyWebhooks(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../../docs/webhooks.md")

@@ -19,11 +19,10 @@ import (
 	"perennial/queue/embedded"
 )
 
-// some is a part of a load, for what happens in the middle of it.
+// some is a part of the load: enough for a fault in the middle of it.
 func some() crashed { return load()[:60] }
 
-// TestAHundredDuplicatesInAnyOrderAndAnotherBody: a command is what came first
-// under its id.
+// Of several commands with the same ID, the first one counts.
 func TestAHundredDuplicatesInAnyOrderAndAnotherBody(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 200)
@@ -41,9 +40,9 @@ func TestAHundredDuplicatesInAnyOrderAndAnotherBody(t *testing.T) {
 	w.settled(run, c.ids()...)
 }
 
-// TestClocksThatJumpByAnHourMidRun: the provider's and this machine's are an hour
-// apart, either way, and agree again. Meanwhile nothing is charged and the account
-// says so; then everything ends once.
+// The clocks of the provider and of this machine differ by an hour, in either direction, and later
+// agree again. Meanwhile nothing is charged, and the account is paused with the reason. Afterwards
+// every command ends once.
 func TestClocksThatJumpByAnHourMidRun(t *testing.T) {
 	t.Parallel()
 	for _, offset := range []int{3600, -3600} {
@@ -66,7 +65,7 @@ func TestClocksThatJumpByAnHourMidRun(t *testing.T) {
 	}
 }
 
-// TestAKeyThatIsRevokedAndGivenBackMidRun: everything waits and then ends once.
+// Every command waits, and then ends once.
 func TestAKeyThatIsRevokedAndGivenBackMidRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 200)
@@ -81,7 +80,7 @@ func TestAKeyThatIsRevokedAndGivenBackMidRun(t *testing.T) {
 	w.settled(run, c.ids()...)
 }
 
-// TestNATSStartsAnewMidRun: its server is restarted with its store.
+// The NATS server restarts with the same store.
 func TestNATSStartsAnewMidRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 200)
@@ -110,8 +109,7 @@ func TestNATSStartsAnewMidRun(t *testing.T) {
 	checkBooks(t, w, c.ids())
 }
 
-// TestAPartitionFromNATSMidRun: the connection stays and nothing comes through it,
-// until the lease has run out; then it does again.
+// The connection stays open, but carries no data until the lease has expired. Then it works again.
 func TestAPartitionFromNATSMidRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 200)
@@ -134,7 +132,6 @@ func TestAPartitionFromNATSMidRun(t *testing.T) {
 	checkBooks(t, w, c.ids())
 }
 
-// partition forwards bytes unless it is cut.
 type partition struct {
 	listener net.Listener
 	target   string

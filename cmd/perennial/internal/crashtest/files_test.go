@@ -14,7 +14,7 @@ import (
 	"perennial/ledger/files"
 )
 
-// pipe puts a named pipe in the place of a file; nothing is ever written to it.
+// pipe replaces a file by a named pipe to which nothing is ever written.
 func (w *world) pipe(name string) {
 	w.t.Helper()
 	path := filepath.Join(w.dir, name)
@@ -29,7 +29,6 @@ func (w *world) pipe(name string) {
 	}
 }
 
-// TestANamedPipeInAFilesPlaceStopsNoCommand, whatever file it is.
 func TestANamedPipeInAFilesPlaceStopsNoCommand(t *testing.T) {
 	t.Parallel()
 	order := `{"id":"a","offer_code":"off_us","quantity":1,"duration_days":30}` + "\n"
@@ -79,8 +78,7 @@ func TestANamedPipeInAFilesPlaceStopsNoCommand(t *testing.T) {
 	}
 }
 
-// TestARemovedLockStopsNoRunnerAndLetsNoneIn; a runner that an older program has locked out
-// says so and writes nothing more.
+// If an older program takes over the lock, the runner says so and writes nothing more.
 func TestARemovedLockStopsNoRunnerAndLetsNoneIn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
@@ -114,13 +112,13 @@ func (w *world) lockOut(lock string) {
 			w.t.Fatal(err)
 		}
 		if got = now; got {
-			w.t.Cleanup(func() { _ = older.Unlock() }) // it would end with the last reference to it
+			w.t.Cleanup(func() { _ = older.Unlock() }) // without a reference, the lock would be released
 		}
 	}
 }
 
-// TestALockedOutRunnerLeavesTheLedgerWhereItIs: on a NATS server outside of the process it gives
-// the account away, and does not take the file for a damaged one: another process works on it.
+// With an external NATS server, the runner gives up the account. It does not treat the ledger file
+// as damaged, because another process works on it.
 func TestALockedOutRunnerLeavesTheLedgerWhereItIs(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, 2)
@@ -143,7 +141,7 @@ func TestALockedOutRunnerLeavesTheLedgerWhereItIs(t *testing.T) {
 	}
 }
 
-// TestAListThatIsANamedPipeStopsNoSweep: the schedule says so, and the runner continues.
+// The schedule reports the error, and the runner continues.
 func TestAListThatIsANamedPipeStopsNoSweep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -158,7 +156,7 @@ func TestAListThatIsANamedPipeStopsNoSweep(t *testing.T) {
 	}
 }
 
-// TestCommandsComeOutOfAPipe: of a shell's <(…), of /dev/stdin and of a named one.
+// The pipes are a shell's <(…), /dev/stdin and a named pipe.
 func TestCommandsComeOutOfAPipe(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -184,7 +182,6 @@ func TestCommandsComeOutOfAPipe(t *testing.T) {
 	}
 }
 
-// TestWaitingForAPipeEndsWithASignal: nothing was written to it.
 func TestWaitingForAPipeEndsWithASignal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -205,7 +202,7 @@ func TestWaitingForAPipeEndsWithASignal(t *testing.T) {
 	}
 }
 
-// TestRejectsReplaceALink: what it leads to is another's.
+// The file that the link points to may belong to somebody else.
 func TestRejectsReplaceALink(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

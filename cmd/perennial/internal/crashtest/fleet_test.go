@@ -1,6 +1,6 @@
 //go:build check
 
-// A standby's proxies, as the holder listed them.
+// A standby's proxies, as the leader listed them.
 
 package crashtest
 
@@ -11,9 +11,9 @@ import (
 	"perennial/ledger/tables"
 )
 
-// TestAStandbyHasTheLastListing: a runner that follows has the proxies as the holder listed
-// them, and what it read since, also one that lost its data. It trusts none of their
-// expiries, and lists and reads them itself when it holds the account.
+// A standby has the proxies of the leader's last listing and later reads, also after it lost its
+// data. It trusts none of their expiries: when it becomes the leader, it lists and reads the
+// proxies itself.
 func TestAStandbyHasTheLastListing(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, 60)
@@ -45,7 +45,7 @@ func TestAStandbyHasTheLastListing(t *testing.T) {
 	p.sameBooks(append(all, again...).ids())
 }
 
-// fleet is what a runner's ledger has of the proxies, up to 1,000, and of their listing.
+// fleet returns the proxies, at most 1,000, and the listing in a runner's ledger.
 func (p *pair) fleet(n int) ([]tables.Proxy, tables.Listing) {
 	p.w.t.Helper()
 	l := p.open(pairData[n])
@@ -67,7 +67,7 @@ func (p *pair) proxies(n int) []tables.Proxy {
 	return all
 }
 
-// expiry is what a runner's ledger has of a proxy's.
+// expiry returns the expiry of a proxy in a runner's ledger.
 func (p *pair) expiry(n int, proxy string) time.Time {
 	p.w.t.Helper()
 	for _, x := range p.proxies(n) {
@@ -79,7 +79,7 @@ func (p *pair) expiry(n int, proxy string) time.Time {
 	return time.Time{}
 }
 
-// hasFleet waits until a standby has the proxies as the holder listed them.
+// hasFleet waits until a standby has the proxies of the leader's listing.
 func (p *pair) hasFleet(n, proxies int) {
 	p.w.t.Helper()
 	await(p.w.t, "the last listing comes to "+pairData[n], func() bool {

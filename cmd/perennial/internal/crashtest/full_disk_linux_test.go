@@ -12,9 +12,8 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 )
 
-// TestAFullDiskUnderTheEmbeddedNATSIsWaitedOut: no byte is left under the data
-// directory while commands come. /readyz says so; once there is room again, the
-// runner takes them in, each once.
+// The data directory has no byte left while commands arrive, and /readyz says so. Once there is
+// room again, the runner accepts each command once.
 func TestAFullDiskUnderTheEmbeddedNATSIsWaitedOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 200)
@@ -28,7 +27,7 @@ func TestAFullDiskUnderTheEmbeddedNATSIsWaitedOut(t *testing.T) {
 	fill(t, full)
 	w.readySays(line, "the disk cannot be written") // before anything had to be written
 	c := all[20:]
-	c.publish(t, line.NATS) // as far as the disk lets it
+	c.publish(t, line.NATS) // as far as the disk allows
 	w.readySays(line, "stores nothing")
 	if err := os.Remove(full); err != nil {
 		t.Fatal(err)
@@ -42,7 +41,6 @@ func TestAFullDiskUnderTheEmbeddedNATSIsWaitedOut(t *testing.T) {
 	checkBooks(t, w, all.ids())
 }
 
-// smallDisk mounts a disk of a few megabytes.
 func smallDisk(t testing.TB, dir string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -62,7 +60,6 @@ func smallDisk(t testing.TB, dir string) {
 	})
 }
 
-// fill writes until no byte is left.
 func fill(t testing.TB, path string) {
 	t.Helper()
 	f, err := os.Create(path)

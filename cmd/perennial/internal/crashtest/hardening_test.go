@@ -16,7 +16,6 @@ import (
 	"perennial/cmd/perennial/internal/config"
 )
 
-// TestHelpDoesNotPrintThePasswordOfTheEnvironment, of any command.
 func TestHelpDoesNotPrintThePasswordOfTheEnvironment(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
@@ -32,8 +31,8 @@ func TestHelpDoesNotPrintThePasswordOfTheEnvironment(t *testing.T) {
 	}
 }
 
-// TestFilesThatOthersCouldChangeAreRefused: the data directory and the ledger; a secret
-// that is no file does not stop the program for good.
+// The data directory and the ledger are refused if other users can write them. A secret file that
+// is a named pipe ends the start with an error instead of blocking it.
 func TestFilesThatOthersCouldChangeAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -83,7 +82,7 @@ func TestFilesThatOthersCouldChangeAreRefused(t *testing.T) {
 	}
 }
 
-// getUnder asks for a page under a name of the machine.
+// getUnder requests a page under a host name.
 func (w *world) getUnder(url, host string) (code int, header http.Header, body string) {
 	w.t.Helper()
 	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, url, nil)
@@ -102,7 +101,7 @@ func (w *world) getUnder(url, host string) (code int, header http.Header, body s
 	return response.StatusCode, response.Header, string(text)
 }
 
-// TestPagesAreForNamesOfThisMachine: a foreign name that points here reads nothing.
+// A foreign host name that resolves to this machine reads nothing, as in a DNS rebinding attack.
 func TestPagesAreForNamesOfThisMachine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -142,8 +141,8 @@ func TestPagesAreForNamesOfThisMachine(t *testing.T) {
 	}
 }
 
-// TestReadinessHasNoReasonsUnderAForeignName: its code is for load balancers, which use
-// any name; the reason of a pause is for this machine.
+// Load balancers use any host name, and need only the status code. The reason of a pause is for
+// this machine only.
 func TestReadinessHasNoReasonsUnderAForeignName(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -175,7 +174,7 @@ func TestReadinessHasNoReasonsUnderAForeignName(t *testing.T) {
 	}
 }
 
-// TestASecretIsOneLineOfText: what else stands in its file is a mistake, and is not shown.
+// A secret file with other content is refused, and the content is not printed.
 func TestASecretIsOneLineOfText(t *testing.T) {
 	t.Parallel()
 	w := &world{t: t, dir: t.TempDir(), sandbox: cli.SandboxReadyLine{Sandbox: "http://127.0.0.1:1"}}
@@ -202,7 +201,7 @@ func TestASecretIsOneLineOfText(t *testing.T) {
 	}
 }
 
-// TestAProxyThatCannotBeReadIsNotPassedBy: requests would bypass it without an error.
+// Otherwise requests would silently bypass the configured proxy.
 func TestAProxyThatCannotBeReadIsNotPassedBy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -219,8 +218,7 @@ func TestAProxyThatCannotBeReadIsNotPassedBy(t *testing.T) {
 	}
 }
 
-// TestAServerThatTakesNoWholeEventIsSaid: the events after one that is too large would
-// stay in the ledger, in silence.
+// A larger event would never be published, and every later event would silently stay in the ledger.
 func TestAServerThatTakesNoWholeEventIsSaid(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -232,7 +230,6 @@ func TestAServerThatTakesNoWholeEventIsSaid(t *testing.T) {
 	w.readySays(line, "max_payload of the NATS server is 64 KiB")
 }
 
-// TestWordsThatMoveTheCursorAreRefused: in what a person says.
 func TestWordsThatMoveTheCursorAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

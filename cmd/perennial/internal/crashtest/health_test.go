@@ -21,20 +21,19 @@ import (
 	"perennial/queue"
 )
 
-// illness is one fault that stops work, and the outputs that have to show it.
+// illness is one fault that stops work, and the outputs that must show it.
 type illness struct {
 	name  string
 	begin func()
 	end   func()
 	check string // of /readyz?verbose and of the metrics
 	says  string
-	mute  bool // NATS is away: nothing is asked through it
-	slow  bool // another of its check is quicker to see; of the larger run
+	mute  bool // NATS is unreachable, so that no command is asked
+	slow  bool // a faster fault covers the same check; this one runs in `make check` only
 }
 
-// TestHealthShowsEveryFaultThatStopsWork: /readyz in both forms, the
-// metrics, `accounts show` and the log say it while nothing is being sent, and all
-// say when it has ended.
+// /readyz in both forms, the metrics, `accounts show` and the log report the fault while nothing is
+// sent, and all report its end.
 func TestHealthShowsEveryFaultThatStopsWork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 5)
@@ -75,7 +74,7 @@ func TestHealthShowsEveryFaultThatStopsWork(t *testing.T) {
 	}
 }
 
-// The embedded server answers although its files are gone, and stores nothing.
+// The embedded server still answers after its files are removed, but stores nothing.
 func TestHealthShowsThatTheFilesOfNATSAreGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -125,7 +124,7 @@ func (w *world) illnesses(n *natsProcess) []illness {
 	}
 }
 
-// administrator changes a stream or a consumer as the `nats` command does.
+// administrator changes a stream or a consumer as the `nats` command would.
 func (w *world) administrator(n *natsProcess, change func(context.Context, jetstream.JetStream) error) func() {
 	return func() {
 		w.t.Helper()

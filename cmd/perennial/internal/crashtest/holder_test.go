@@ -11,8 +11,8 @@ import (
 	"perennial/queue"
 )
 
-// A runner that is killed and started again on its data directory does not wait for its
-// own lease, which here would take an hour; a runner of another directory does.
+// A runner that restarts on its data directory after a kill does not wait for its own lease, which
+// lasts an hour here. A runner with another directory waits.
 func TestARestartedRunnerHasItsLease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)

@@ -12,9 +12,8 @@ import (
 	"perennial/testdata/hostile"
 )
 
-// TestNothingOfABodyBecomesASubject: commands whose ids, labels and proxies look
-// like subjects, lines and tags go their way in a real run; every event is under
-// a subject of its type alone, and every line of the log is one.
+// The commands have IDs, labels and proxies that look like subjects, line breaks and tags. Every
+// event keeps the subject of its type, and every log entry stays on one line.
 func TestNothingOfABodyBecomesASubject(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestOneConfigurationIsOneLedgerFromEveryDirectory: another directory began with an
-// empty ledger, which has forgotten what was paid.
+// From another directory, a relative path would lead to an empty ledger, which does not know what
+// was already charged.
 func TestOneConfigurationIsOneLedgerFromEveryDirectory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

@@ -11,8 +11,8 @@ import (
 	"perennial/cmd/perennial/internal/config"
 )
 
-// TestInitWritesAConfigurationThatWorks: what init wrote is what doctor and run
-// take; nothing is written over, and nothing stays of a bad answer.
+// `doctor` and `run` accept what `init` wrote. `init` overwrites nothing, and leaves no file after
+// a bad answer.
 func TestInitWritesAConfigurationThatWorks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -69,8 +69,7 @@ func TestInitWritesAConfigurationThatWorks(t *testing.T) {
 	}
 }
 
-// TestInitMakesAProductionConfigurationThatRuns: with users of its NATS server,
-// whose passwords only this user may read.
+// The configuration has NATS users, whose password files only this user can read.
 func TestInitMakesAProductionConfigurationThatRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

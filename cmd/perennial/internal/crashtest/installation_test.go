@@ -9,8 +9,8 @@ import (
 	"perennial/queue/embedded"
 )
 
-// TestAnInstallationMovesToAClusterAndBack by the steps of docs/machines.md: the history
-// is on the new stream, ids are known there, a second runner follows; and the same back.
+// The test follows the steps of docs/machines.md. The new stream has the history, the runner still
+// knows the IDs, and a second runner follows. The way back works too.
 func TestAnInstallationMovesToAClusterAndBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 6)
@@ -25,7 +25,7 @@ func TestAnInstallationMovesToAClusterAndBack(t *testing.T) {
 		run, line := w.run(append(flags, "--data", data)...)
 		w.readySays(line, ready)
 		w.mustCLI("renew", proxy, "--id", id, "--wait")
-		w.mustCLI("renew", "px_1", "--id", "first", "--wait") // known: it is not done again
+		w.mustCLI("renew", "px_1", "--id", "first", "--wait") // known: it is not executed again
 		w.stopped(run)
 		if v := decode[againstLine](t, w.mustCLI("ledger", "verify", data+"/main.ledger.db", "--against-events", "-o", "json")); !v.OK || v.Unpublished != 0 || v.Removed != 0 || v.NotHere != 0 {
 			t.Errorf("behind %s: %+v", id, v)

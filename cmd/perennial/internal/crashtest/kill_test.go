@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// TestKilledAtRandomMomentsEveryCommandEndsOnce kills a real runner with
-// SIGKILL repeatedly while commands and duplicates arrive and replies are
-// dropped after they were executed. In the end every command has ended once, no
-// key was charged twice, and ledger, wallet, referee and events agree.
+// SIGKILL hits a real runner repeatedly while commands and duplicates arrive, and replies are
+// dropped after execution. In the end every command has ended once, no key was charged twice, and
+// ledger, wallet, referee and events agree.
 func TestKilledAtRandomMomentsEveryCommandEndsOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2000)

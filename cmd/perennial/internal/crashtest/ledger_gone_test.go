@@ -12,7 +12,7 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 )
 
-// takeLedger are what becomes of a ledger file under a running program.
+// takeLedger is what happens to a ledger file under a running program.
 var takeLedger = map[string]func(w *world, file string){
 	"removed": func(w *world, file string) { removeLedger(w.t, file) },
 	"its log alone": func(w *world, file string) {
@@ -32,9 +32,8 @@ var takeLedger = map[string]func(w *world, file string){
 	},
 }
 
-// TestALedgerFileThatIsGoneIsNotReady: nothing is sent while the name belongs to no
-// file or to another one, or to a part of one, which SQLite still writes to. Every fact
-// can be had again from the events.
+// The runner sends nothing while its ledger file is removed, replaced or truncated, although SQLite
+// can still write to the open file. Every fact can be restored from the events.
 func TestALedgerFileThatIsGoneIsNotReady(t *testing.T) {
 	t.Parallel()
 	for what, take := range takeLedger {
@@ -46,7 +45,7 @@ func TestALedgerFileThatIsGoneIsNotReady(t *testing.T) {
 			if what == "damaged" { // SQLite keeps writing to the remaining pages until the next check
 				w.readySays(line, "is damaged")
 			}
-			w.mustSubmit("second", "px_2") // before the next look: taken in, and not sent
+			w.mustSubmit("second", "px_2") // before the next check: accepted, but not sent
 			w.readySays(line, "restore --from-events --replace")
 			w.onlyFirstIsCharged()
 			if what == "removed" {
@@ -64,8 +63,8 @@ func TestALedgerFileThatIsGoneIsNotReady(t *testing.T) {
 	}
 }
 
-// TestAHolderWhoseLedgerIsGoneHandsOver: another runner has all rows and takes the account. The
-// file is moved aside and made again from the stream, by a runner that is alone too.
+// Another runner has all rows and takes the account. The runner moves the file aside and rebuilds
+// it from the stream, also if it is the only runner.
 func TestAHolderWhoseLedgerIsGoneHandsOver(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, 4)
@@ -84,7 +83,7 @@ func TestAHolderWhoseLedgerIsGoneHandsOver(t *testing.T) {
 	p.awaitRole(1, "active")
 	p.awaitRole(0, "standby")
 	p.w.mustCLI("renew", "px_3", "--id", "taken-over", "--wait")
-	takeLedger["damaged"](p.w, alone) // of a standby
+	takeLedger["damaged"](p.w, alone) // the standby's ledger
 	await(t, "the standby's file is moved aside and made again", func() bool {
 		aside, _ := filepath.Glob(alone + ".replaced-*")
 		return len(aside) >= 2*len(besideLedger) && p.role(0) == "standby"
@@ -93,14 +92,13 @@ func TestAHolderWhoseLedgerIsGoneHandsOver(t *testing.T) {
 	if err := os.Truncate(alone, 5000); err != nil {
 		t.Fatal(err)
 	}
-	p.start(0, "") // a damaged file keeps no runner from starting
+	p.start(0, "") // a damaged file does not keep a runner from starting
 	p.awaitRole(0, "standby")
 	p.w.mustCLI("renew", "px_4", "--id", "last", "--wait")
 	p.sameBooks(append(ids, "alone", "taken-over", "last"))
 }
 
-// TestADamagedLedgerKeepsNoOtherAccountFromStarting: the account is not ready until its ledger
-// is restored, and the others work.
+// The account is not ready until its ledger is restored. The other accounts work.
 func TestADamagedLedgerKeepsNoOtherAccountFromStarting(t *testing.T) {
 	t.Parallel()
 	w := twoAccounts(t)
@@ -122,7 +120,8 @@ func TestADamagedLedgerKeepsNoOtherAccountFromStarting(t *testing.T) {
 	w.readySays(line, ready)
 }
 
-// ledgerWorld is a runner that has renewed px_1, and a copy of the ledger without it.
+// ledgerWorld starts a runner that renews px_1, and keeps a copy of the ledger from before the
+// renewal.
 func (w *world) ledgerWorld() (*process, daemon.ReadyLine) {
 	w.t.Helper()
 	run, line := w.run()
@@ -132,7 +131,7 @@ func (w *world) ledgerWorld() (*process, daemon.ReadyLine) {
 	return run, line
 }
 
-// besideLedger are the endings of a ledger's files.
+// besideLedger is the suffixes of a ledger's files.
 var besideLedger = []string{"", "-wal", "-shm"}
 
 func removeLedger(t testing.TB, file string) {

@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// TestADayCanBeFollowedInTheLog: what a person should hear of is one line each, in fields
-// that docs/monitor.md names.
+// Each event that an operator should notice is one log entry, with the fields of docs/monitor.md.
 func TestADayCanBeFollowedInTheLog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 6)
@@ -62,7 +61,6 @@ func TestADayCanBeFollowedInTheLog(t *testing.T) {
 	}
 }
 
-// TestEveryFieldOfTheLogIsDocumented: each name that the code gives one.
 func TestEveryFieldOfTheLogIsDocumented(t *testing.T) {
 	t.Parallel()
 	fields := documentedLogFields(t)
@@ -89,7 +87,7 @@ func keys(literal string) (names []string) {
 	return names
 }
 
-// documentedLogFields are those of the first table after the heading Logs.
+// documentedLogFields returns the fields of the first table after the heading Logs.
 func documentedLogFields(t testing.TB) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile("../../../../docs/monitor.md")
@@ -105,7 +103,7 @@ func documentedLogFields(t testing.TB) map[string]bool {
 	return fields
 }
 
-// sources are the texts of the program's own files, by path.
+// sources returns the program's own source files by path.
 func sources(t testing.TB) map[string]string {
 	t.Helper()
 	all := map[string]string{}

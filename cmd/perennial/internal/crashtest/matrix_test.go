@@ -18,9 +18,9 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// replyRow is a row of the reply table (state-machine.md): what the provider
-// answers, and where a command ends automatically that is answered so at its first
-// attempt, and after one that was executed and whose reply was lost. "done" is
+// replyRow is a row of the reply table (state-machine.md): a reply of the provider, and the state
+// in which a command ends without a person. first holds for a reply to the first attempt. later
+// holds for a reply to a retry, after an executed attempt whose reply was lost. "done" stands for
 // delivered or completed.
 type replyRow struct {
 	name         string
@@ -28,9 +28,8 @@ type replyRow struct {
 	first, later string
 }
 
-// replyRows are the rows, in groups that one run can take together: a row that
-// pauses the account has one of its own, for pauses follow one another at growing
-// intervals.
+// replyRows returns the rows in groups, and each group shares one run. A row that pauses the
+// account has its own group, because consecutive pauses grow longer.
 func replyRows() map[string][]replyRow {
 	coded := func(code upstream.Code, status int) spoil {
 		return spoil{status: status, body: failure(string(code), "words")}
@@ -81,7 +80,7 @@ func replyRows() map[string][]replyRow {
 	return groups
 }
 
-// matrix is a command for each row, position and kind, and where each ends.
+// matrix has a command for each row, position and kind, and the state in which each must end.
 type matrix struct {
 	commands crashed
 	scripts  []*script
@@ -105,10 +104,9 @@ func (m *matrix) add(r replyRow) {
 	}
 }
 
-// TestFaultMatrix: every row of the reply table, at a first attempt and after an
-// ambiguous one, of an order and of a renewal, in one real run. Each ends where
-// the table says; a person answers the reviews with what the referee has; then
-// ledger, referee, wallet and events agree.
+// One real run gets every row of the reply table, for a first attempt and for a retry, of an order
+// and of a renewal. Each command ends as the table says. An operator resolves the reviews from the
+// referee's records. Afterwards ledger, referee, wallet and events agree.
 func TestFaultMatrix(t *testing.T) {
 	t.Parallel()
 	for name, rows := range replyRows() {
@@ -146,7 +144,7 @@ func (m *matrix) run(t testing.TB) {
 	checkBooks(t, w, settled)
 }
 
-// answerAsTheReferee answers as an operator who has asked the provider.
+// answerAsTheReferee resolves a review, as an operator who has asked the provider would.
 func (w *world) answerAsTheReferee(line daemon.ReadyLine, status inspect.CommandStatus) {
 	w.t.Helper()
 	charges, err := sandbox.ReadCharges(w.charges)
@@ -173,8 +171,7 @@ func (w *world) answerAsTheReferee(line daemon.ReadyLine, status inspect.Command
 	}
 }
 
-// TestFaultMatrixHeadersThatAreTakenAway: idempotency_key_required needs a person,
-// at both positions.
+// idempotency_key_required needs a person, for a first attempt and for a retry.
 func TestFaultMatrixHeadersThatAreTakenAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 120)

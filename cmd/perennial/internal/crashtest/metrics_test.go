@@ -1,5 +1,4 @@
-// The metrics of a real run: of the form that Prometheus expects, and equal to the books
-// over a kill.
+// The metrics of a real run: they have Prometheus's format, and equal the books also after a kill.
 
 package crashtest
 
@@ -22,7 +21,6 @@ import (
 	"perennial/ledger/tables"
 )
 
-// scraped is one reading of /metrics.
 type scraped struct {
 	t    testing.TB
 	text string
@@ -37,7 +35,7 @@ func (w *world) scrape(line daemon.ReadyLine) scraped {
 	return scraped{w.t, text}
 }
 
-// of is a metric's value; -1 where it is not there. Labels are those after account="main".
+// of returns a metric's value, or -1 if it is missing. The labels are those after account="main".
 func (s scraped) of(name string, labels ...string) float64 {
 	s.t.Helper()
 	text := metricOf(s.text, fmt.Sprintf("perennial_%s{%s}", name, strings.Join(append([]string{`account="main"`}, labels...), ",")))
@@ -51,8 +49,8 @@ func (s scraped) of(name string, labels ...string) float64 {
 	return value
 }
 
-// TestMetricsAgreeWithTheBooksOverAKill: renewals that are charged, refused, repeated and
-// held back show where they should, and what the ledger sums continues after a kill.
+// Charged, refused, repeated and left-out renewals show in the right metrics. The totals from the
+// ledger continue after a kill.
 func TestMetricsAgreeWithTheBooksOverAKill(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 8)
@@ -69,7 +67,7 @@ func TestMetricsAgreeWithTheBooksOverAKill(t *testing.T) {
 			t.Errorf("%s is %v before anything happened", name, got)
 		}
 	}
-	for _, name := range []string{ // an alert takes a rate of each: the first of them has to count
+	for _, name := range []string{ // alerts use the rate of each series, so that its first increase must count
 		`provider_requests_total{account="main",code="insufficient_wallet_balance",outcome="refused",route="POST /api/v1/proxies/renew"}`,
 		`provider_requests_total{account="main",code="other",outcome="refused",route="POST /api/v1/orders"}`,
 		`provider_requests_total{account="main",code="none",outcome="unknown",route="GET /api/v1/proxies"}`,
@@ -87,7 +85,7 @@ func TestMetricsAgreeWithTheBooksOverAKill(t *testing.T) {
 	w.fault(map[string]any{"method": "POST", "path": "/api/v1/proxies/renew", "fault": "code", "code": "proxy_endpoint_unavailable"})
 	w.cli("renew", "px_4", "--id", "r-4", "--wait")
 	w.mustCLI("order", "--item", "off_us_1=2", "--id", "o-1", "--wait")
-	w.cli("sweep", "run", "keep") // one is over the budget: exit 3
+	w.cli("sweep", "run", "keep") // the budget leaves one out: exit 3
 
 	var s scraped
 	for name, want := range map[string]float64{
@@ -144,7 +142,7 @@ func TestMetricsAgreeWithTheBooksOverAKill(t *testing.T) {
 	w.metricsAreTheBooks(w.scrape(line))
 }
 
-// metricsAreTheBooks compares sums with `ledger balance`, to the cent.
+// metricsAreTheBooks compares the totals with `ledger balance`, to the cent.
 func (w *world) metricsAreTheBooks(s scraped) {
 	w.t.Helper()
 	var b tables.Balance
@@ -162,8 +160,8 @@ func (w *world) metricsAreTheBooks(s scraped) {
 	}
 }
 
-// metricsHaveTheForm checks both texts: help, units and types as promtool wants them, no
-// name that is an id, and trace ids as exemplars.
+// metricsHaveTheForm checks both text formats: promtool accepts help, units and types, no metric
+// name contains an ID, and exemplars have trace IDs.
 func (w *world) metricsHaveTheForm(line daemon.ReadyLine) {
 	w.t.Helper()
 	s := w.scrape(line)
@@ -193,8 +191,8 @@ func (w *world) metricsHaveTheForm(line daemon.ReadyLine) {
 	}
 }
 
-// TestTheRunwayIsNoLongerThanTheWallet: what left the wallet at the provider's own site is
-// not booked yet, and pays for nothing all the same.
+// Money that left the wallet at the provider's own site is not booked yet, but it can no longer pay
+// for a renewal.
 func TestTheRunwayIsNoLongerThanTheWallet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)

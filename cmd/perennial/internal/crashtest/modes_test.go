@@ -13,11 +13,11 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 )
 
-// umaskVariable makes the program begin with umask 0: the modes of what it makes are
-// those that it asks for.
+// umaskVariable makes the program start with umask 0, so that each new file has exactly the mode
+// that the program asks for.
 const umaskVariable = "PERENNIAL_TEST_UMASK"
 
-// TestWhatCommandsMakeIsForThisUserAlone, under umask 0, unless it is meant for others.
+// The program runs under umask 0. Only files that are meant for others may have a wider mode.
 func TestWhatCommandsMakeIsForThisUserAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
@@ -58,12 +58,11 @@ func TestWhatCommandsMakeIsForThisUserAlone(t *testing.T) {
 	}
 	forOthers := func(path string) bool { // as docs/install.md says
 		return strings.HasPrefix(path, "schemas") || path == "junit.xml" || path == "perennial.yaml" ||
-			path == "data/main.ledger.db.backup.json" // root may make backups, and the runner reads when
+			path == "data/main.ledger.db.backup.json" // root may make backups, and the runner reads the time of the last one
 	}
 	checkModes(t, out, forOthers)
 }
 
-// checkModes looks at everything under a directory.
 func checkModes(t testing.TB, dir string, forOthers func(path string) bool) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -92,7 +91,7 @@ func checkModes(t testing.TB, dir string, forOthers func(path string) bool) {
 	}
 }
 
-// natsOf is the address that a run left, with its password.
+// natsOf returns the NATS address in a run's run.json, with its password.
 func natsOf(t testing.TB, dir string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "data", "run.json"))
@@ -113,7 +112,6 @@ func natsOf(t testing.TB, dir string) string {
 	return at.String()
 }
 
-// configureData moves the data directory of the configuration.
 func (w *world) configureData(dir string) {
 	w.t.Helper()
 	text, err := os.ReadFile(filepath.Join(w.dir, "perennial.yaml"))
@@ -123,14 +121,14 @@ func (w *world) configureData(dir string) {
 	w.write("perennial.yaml", strings.Replace(string(text), "./data", dir, 1), 0o600)
 }
 
-// TestLooseFilesOfARunAreClosedOrRefused: those that another user can have changed, and
-// those whose mode was left behind by an older version.
+// A file that another user could have changed is refused. A file whose mode an older version left
+// too wide is closed.
 func TestLooseFilesOfARunAreClosedOrRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
 	run, _ := w.run()
 	data := filepath.Join(w.dir, "data")
-	run.kill() // the -wal and -shm stay
+	run.kill() // leaves the -wal and -shm files
 	set := func(path string, mode fs.FileMode) {
 		t.Helper()
 		if err := os.Chmod(path, mode); err != nil {

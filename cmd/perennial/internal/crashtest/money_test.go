@@ -11,11 +11,11 @@ var (
 	separated  = regexp.MustCompile(`^-?\d{1,3}(,\d{3})*\.\d\d$`)
 	centsWord  = regexp.MustCompile(`(?i)(^|[^-\w])cents?\b`)
 
-	typedAmount = regexp.MustCompile(`--charged [\d.]+`) // a flag to type
+	typedAmount = regexp.MustCompile(`--charged [\d.]+`) // the amount of a flag, to be typed
 )
 
-// inOneForm checks that a text for people shows money with its currency, and
-// nothing in cents but the flags and keys that take them.
+// inOneForm checks that a text for people shows money with its currency. Only flags and keys may be
+// in cents.
 func inOneForm(t testing.TB, what, text string) (amounts int) {
 	t.Helper()
 	said := strings.ReplaceAll(text, "to the cent", "")
@@ -46,7 +46,6 @@ const approved = `schedules:
     approve_over_cents: 500
 `
 
-// TestAnUnknownPriceIsNeverShownAsNone.
 func TestAnUnknownPriceIsNeverShownAsNone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestWithoutNATSTheReasonIsSaidOnce: that NATS is away, and nothing about streams, of which
-// nothing is known then.
+// The output says that NATS is unreachable, and nothing about streams, whose state is then unknown.
 func TestWithoutNATSTheReasonIsSaidOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

@@ -16,8 +16,8 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 )
 
-// TestTheClusterOfTheDocumentWorks runs docs/nats.md, "A cluster of three, from nothing", line by
-// line: three servers, two runners, the doctor, and a renewal before and after a server is killed.
+// The test runs docs/nats.md, "A cluster of three, from nothing", line by line: three servers, two
+// runners, the doctor, and a renewal before and after a server is killed.
 func TestTheClusterOfTheDocumentWorks(t *testing.T) {
 	t.Parallel()
 	d := newNATSDocument(t)
@@ -51,8 +51,8 @@ func TestTheClusterOfTheDocumentWorks(t *testing.T) {
 	checkReferee(t, d.w.charges)
 }
 
-// TestTheDoctorWaitsForALeader of a cluster's JetStream, for a while, and says what is missing
-// where none is elected.
+// The doctor waits a while for the cluster's JetStream leader. If none is elected, it says what is
+// missing.
 func TestTheDoctorWaitsForALeader(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -67,7 +67,7 @@ cluster {name: c, listen: "127.0.0.1:-1", routes: ["nats://` + freeAddress(t) + 
 	}
 }
 
-// natsDocument is the section, on one machine.
+// natsDocument is that section of docs/nats.md, adapted to one machine.
 type natsDocument struct {
 	w       *world
 	section string
@@ -114,7 +114,7 @@ func newNATSDocument(t testing.TB) *natsDocument {
 	return d
 }
 
-// blocks are the section's, in one language.
+// blocks returns the section's code blocks in one language.
 func (d *natsDocument) blocks(language string) (all []string) {
 	for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```").FindAllStringSubmatch(d.section, -1) {
 		all = append(all, m[1])
@@ -126,7 +126,6 @@ func (d *natsDocument) path() string {
 	return "PATH=" + filepath.Join(d.w.dir, "bin") + ":" + os.Getenv("PATH")
 }
 
-// shell runs a script to its end.
 func (d *natsDocument) shell(script string) (out string, code int) {
 	ctx, cancel := context.WithTimeout(d.w.t.Context(), patience)
 	defer cancel()
@@ -136,7 +135,7 @@ func (d *natsDocument) shell(script string) (out string, code int) {
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
-// does runs a script that has to work.
+// does runs a script that must succeed.
 func (d *natsDocument) does(script string) {
 	d.w.t.Helper()
 	if out, code := d.shell(script); code != 0 {
@@ -144,13 +143,13 @@ func (d *natsDocument) does(script string) {
 	}
 }
 
-// begins starts what a line leaves running.
+// begins starts a command that keeps running.
 func (d *natsDocument) begins(line string) *process {
 	d.w.t.Helper()
 	return startProgram(d.w.t, "/bin/sh", d.w.dir, []string{d.path()}, "-ec", d.here.Replace(line))
 }
 
-// runners starts both, and waits until one works and the other follows.
+// runners starts both runners and waits until each is ready.
 func (d *natsDocument) runners(line string) {
 	d.w.t.Helper()
 	for _, config := range []string{"/etc/perennial/perennial.yaml", "/etc/perennial/second/perennial.yaml"} {
@@ -162,7 +161,7 @@ func (d *natsDocument) runners(line string) {
 	}
 }
 
-// noWarnings says that a start in which nothing is wrong logs nothing that asks for a look.
+// noWarnings checks that the runners logged no warning and no error.
 func (d *natsDocument) noWarnings() {
 	d.w.t.Helper()
 	for _, run := range d.runs {

@@ -16,8 +16,8 @@ import (
 	"perennial/queue/freeport"
 )
 
-// natsServer is a command that runs a real nats-server on a configuration: TestMain makes
-// this binary be one.
+// natsServer returns a command that runs a real nats-server with a configuration file. TestMain
+// makes this test binary act as the server.
 func natsServer(t testing.TB, config string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -29,8 +29,8 @@ func natsServer(t testing.TB, config string) *exec.Cmd {
 	return cmd
 }
 
-// natsProcess is a real nats-server on one address, which is killed and started
-// again. Its store is where checkBooks looks for the events.
+// natsProcess is a real nats-server on a fixed address, which tests kill and restart. checkBooks
+// reads the events from its store.
 type natsProcess struct {
 	w    *world
 	port int
@@ -47,7 +47,7 @@ func newNATSProcess(t testing.TB, w *world) *natsProcess {
 
 func (n *natsProcess) url() string { return fmt.Sprintf("nats://run:pw@127.0.0.1:%d", n.port) }
 
-// start runs the server, which asks for a password.
+// start runs the server with a required password.
 func (n *natsProcess) start(password string) {
 	t := n.w.t
 	t.Helper()
@@ -71,7 +71,6 @@ func (n *natsProcess) awaitListening() {
 	})
 }
 
-// kill is kill -9.
 func (n *natsProcess) kill() {
 	if n.cmd != nil {
 		_ = n.cmd.Process.Kill()
@@ -80,12 +79,12 @@ func (n *natsProcess) kill() {
 	}
 }
 
-// shortLeases has the account's lease run out after a second, so that an outage of
-// a few seconds is one of many leases.
+// shortLeases makes the account's lease expire after a second, so that an outage of a few seconds
+// is much longer than the lease.
 func (n *natsProcess) shortLeases() {
 	t := n.w.t
 	t.Helper()
-	// On a busy machine, the first connection to a server that starts can be reset.
+	// On a busy machine, a starting server can reset its first connection.
 	nc, err := nats.Connect(n.url(), nats.RetryOnFailedConnect(true))
 	if err != nil {
 		t.Fatal(err)
@@ -109,5 +108,5 @@ func freePort(t testing.TB) int {
 	return port
 }
 
-// freeAddress is an address for a server that is started more than once.
+// freeAddress returns an address for a server that is started more than once.
 func freeAddress(t testing.TB) string { return fmt.Sprintf("127.0.0.1:%d", freePort(t)) }

@@ -8,8 +8,8 @@ import (
 	"perennial/queue/natstest"
 )
 
-// TestALimitOfTheNATSAccountIsSaid by the doctor before the first start, and on /readyz
-// after it; and by the doctor that a server has no JetStream.
+// The doctor reports the limit before the first start, and /readyz after it. The doctor also
+// reports a server without JetStream.
 func TestALimitOfTheNATSAccountIsSaid(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t, `jetstream {store_dir: $STORE}, no_auth_user: runner

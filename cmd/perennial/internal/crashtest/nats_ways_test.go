@@ -1,6 +1,6 @@
 //go:build check
 
-// The servers and configurations of docs/nats.md, as they are there.
+// The servers and configurations of docs/nats.md.
 
 package crashtest
 
@@ -27,7 +27,7 @@ import (
 	"perennial/queue"
 )
 
-// TestEachWayIntoNATSWorks: each section of docs/nats.md with files in it.
+// The test covers each section of docs/nats.md that has files.
 func TestEachWayIntoNATSWorks(t *testing.T) {
 	t.Parallel()
 	ways := 0
@@ -47,13 +47,13 @@ func TestEachWayIntoNATSWorks(t *testing.T) {
 	}
 }
 
-// natsFromNothing is the section of docs/nats.md that has a test of its own.
+// natsFromNothing is the section of docs/nats.md with its own test.
 const natsFromNothing = "A cluster of three, from nothing"
 
-// natsFiles are the files of a section, which begin with their name.
+// natsFiles matches the files of a section, which begin with a comment that has their name.
 var natsFiles = regexp.MustCompile("(?s)```(?:conf|yaml)\n# (\\S+)\n(.*?)```")
 
-// natsSections are those of docs/nats.md, by their headings.
+// natsSections returns the sections of docs/nats.md by heading.
 func natsSections(t testing.TB) map[string]string {
 	t.Helper()
 	page, err := os.ReadFile("../../../../docs/nats.md")
@@ -68,7 +68,7 @@ func natsSections(t testing.TB) map[string]string {
 	return sections
 }
 
-// way is the files of one section, in a world where they are true.
+// way is the files of one section, adapted to a world.
 type way struct {
 	w       *world
 	files   map[string]string
@@ -99,7 +99,7 @@ func newWay(t testing.TB, parts [][]string) *way {
 
 const wayPassword = "canary-of-nats-5Ht8"
 
-// makeIdentities writes certificates, an NKey and a password; it returns the public key.
+// makeIdentities writes certificates, an NKey and a password. It returns the NKey's public key.
 func (x *way) makeIdentities(dir string) (public string) {
 	t := x.w.t
 	t.Helper()
@@ -130,14 +130,15 @@ func (x *way) makeIdentities(dir string) (public string) {
 	return public
 }
 
-// certificate is one with its key.
+// certificate is a certificate with its key.
 type certificate struct {
 	parsed  *x509.Certificate
 	private *ecdsa.PrivateKey
 	pem     []byte
 }
 
-// newCertificate makes one for this machine, signed by another; nil: self-signed.
+// newCertificate returns a certificate for this machine, signed by another one. If by is nil, the
+// certificate is self-signed.
 func newCertificate(t testing.TB, by *certificate, name string) *certificate {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -174,8 +175,8 @@ func (c *certificate) key(t testing.TB) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
 }
 
-// works starts the servers and a runner, and orders through it; then that no one else
-// comes in where the server asks who it is.
+// works starts the servers and a runner, and orders through them. A server with users must then
+// refuse a client without a login.
 func (x *way) works() {
 	t := x.w.t
 	t.Helper()
@@ -233,7 +234,7 @@ func (x *way) start(name string) {
 	})
 }
 
-// streamsAreIn: one server's files hold the streams, the other's none.
+// streamsAreIn checks that one server's files hold the streams, and the other's hold none.
 func (x *way) streamsAreIn(one, other string) {
 	t := x.w.t
 	t.Helper()

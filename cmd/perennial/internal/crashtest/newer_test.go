@@ -1,6 +1,6 @@
 //go:build check
 
-// A rolling upgrade: a runner of a newer version writes what this one does not know. The
+// A rolling upgrade: a runner of a newer version writes facts that this version does not know. The
 // test plays the newer runner.
 
 package crashtest
@@ -30,7 +30,7 @@ import (
 	"perennial/queue/outbox"
 )
 
-// newer is a runner of version 9.9.0, which holds the account and whose rows the test makes.
+// newer is a runner of version 9.9.0 that leads the account. The test writes its rows.
 type newer struct {
 	p     *pair
 	queue *queue.Queue
@@ -38,7 +38,7 @@ type newer struct {
 	lease *lease.Lease
 }
 
-// newNewer takes the account's lease when it is free.
+// newNewer acquires the account's lease when it is free.
 func newNewer(p *pair) *newer {
 	t := p.w.t
 	t.Helper()
@@ -57,7 +57,6 @@ func newNewer(p *pair) *newer {
 	return n
 }
 
-// last is the last row of the stream.
 func (n *newer) last() events.Event {
 	n.p.w.t.Helper()
 	last, found, err := events.Of(n.queue.JetStream(), "main").LastRow(n.p.w.t.Context())
@@ -67,7 +66,7 @@ func (n *newer) last() events.Event {
 	return last
 }
 
-// writes publishes a fact as the next row of the journal, in the place that it has there.
+// writes publishes a fact as the next row of the journal.
 func (n *newer) writes(factType, data string) {
 	t := n.p.w.t
 	t.Helper()
@@ -89,7 +88,7 @@ func (n *newer) writes(factType, data string) {
 	}
 }
 
-// leaseWrites counts what was ever written into the bucket of the leases.
+// leaseWrites counts all writes to the lease bucket.
 func (n *newer) leaseWrites() uint64 {
 	n.p.w.t.Helper()
 	return n.stateOf("KV_" + queue.LeaseBucket).LastSeq
@@ -104,8 +103,8 @@ func (n *newer) stateOf(stream string) jetstream.StreamState {
 	return s.CachedInfo().State
 }
 
-// refuses waits until a runner says in all places that it is behind a newer version, with
-// all rows up to head folded.
+// refuses waits until a runner reports everywhere that a newer version wrote a row it does not
+// know. The runner must have followed all rows up to head.
 func (p *pair) refuses(n int, head int64, says ...string) {
 	t := p.w.t
 	t.Helper()
@@ -123,8 +122,7 @@ func (p *pair) refuses(n int, head int64, says ...string) {
 	p.nodeIs(head)
 }
 
-// nodeIs waits until the one living runner says of itself that it follows up to a row and
-// is not ready.
+// nodeIs waits until the only living runner reports that it follows up to a row and is not ready.
 func (p *pair) nodeIs(head int64) {
 	t := p.w.t
 	t.Helper()
@@ -132,16 +130,16 @@ func (p *pair) nodeIs(head int64) {
 	await(t, fmt.Sprint("nodes shows a standby with ", head, " rows that is not ready"), func() bool {
 		said = p.w.mustCLI("nodes", "-o", "json")
 		if strings.Count(said, "\n") != 1 {
-			return false // the one that was killed is still heard of
+			return false // the killed runner is still listed
 		}
 		account := decode[cluster.Node](t, said).Accounts[0]
 		return account.Role == "standby" && !account.Ready && !account.Lease && account.Head == head
 	})
 }
 
-// TestARunnerStaysAStandbyBehindANewerOne: after a fact of a type, or with a field, that
-// it does not know, a runner folds nothing, sends nothing and leaves the lease alone; it
-// says why, what to do, and says it again when it is started again. Commands wait.
+// The newer runner writes a fact whose type or field the older runner does not know. The older
+// runner then stops following, sends nothing, and does not take the lease. It says why and what to
+// do, also after a restart. Commands wait.
 func TestARunnerStaysAStandbyBehindANewerOne(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string][2]string{
@@ -158,7 +156,7 @@ func TestARunnerStaysAStandbyBehindANewerOne(t *testing.T) {
 			p.awaitRole(1, "standby")
 			all[:5].publish(t, p.nats.url())
 			all[:5].await(t, p.nats.url())
-			_ = p.runs[1].cmd.Process.Signal(syscall.SIGSTOP) // the newer one is to be the next holder
+			_ = p.runs[1].cmd.Process.Signal(syscall.SIGSTOP) // the newer runner must be the next leader
 			p.runs[0].kill()
 			n := newNewer(p)
 			n.writes("runner.started", `{"version":"9.9.0","holder":"newer","recovered":0}`)
@@ -170,8 +168,8 @@ func TestARunnerStaysAStandbyBehindANewerOne(t *testing.T) {
 	}
 }
 
-// refusesBehind proves that the second runner works after no newer one, whether that lives
-// or not, and loses none of these commands.
+// refusesBehind checks that the second runner does not work, whether the newer runner is alive or
+// not, and that no command is lost.
 func (p *pair) refusesBehind(n *newer, head int64, what string, commands crashed) {
 	t := p.w.t
 	t.Helper()

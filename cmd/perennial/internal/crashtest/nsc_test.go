@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// nscStore keeps what nsc keeps, and carries out the commands of it that
-// `nats-config --nsc` prints: the tool itself is on no module proxy.
+// nscStore stands in for nsc's store. It executes the nsc commands that `nats-config --nsc` prints,
+// because nsc itself is on no module proxy.
 type nscStore struct {
 	t        testing.TB
 	dir      string
@@ -55,11 +55,11 @@ func (s *nscStore) account(name string) {
 	s.accounts[name].Name = name
 }
 
-// carryOut runs the lines of a script, of which each word may be in single quotes.
+// carryOut executes the lines of a script. A word may be in single quotes.
 func (s *nscStore) carryOut(script string) {
 	s.t.Helper()
 	for line := range strings.Lines(script) {
-		words := strings.Fields(strings.ReplaceAll(line, "'", "")) // no subject has a blank or a quote in it
+		words := strings.Fields(strings.ReplaceAll(line, "'", "")) // no subject contains a space or a quote
 		switch {
 		case len(words) == 0 || words[0] == "#" || words[0] == "set":
 		case words[0] == "mkdir":
@@ -145,7 +145,7 @@ func (s *nscStore) importOf(account *jwt.AccountClaims, flag map[string]string) 
 	account.Imports.Add(i)
 }
 
-// user writes the file with which the user connects.
+// user writes the credentials file of a user.
 func (s *nscStore) user(flag map[string]string) {
 	s.t.Helper()
 	key, err := nkeys.CreateUser()
@@ -166,7 +166,8 @@ func (s *nscStore) user(flag map[string]string) {
 	s.check(os.WriteFile(filepath.Join(s.dir, flag["--name"]+".creds"), creds, 0o600))
 }
 
-// serverConfig is the server's own part: the operator, and each account's JWT.
+// serverConfig returns the server's own part of the configuration: the operator, and each account's
+// JWT.
 func (s *nscStore) serverConfig() string {
 	s.t.Helper()
 	operator := jwt.NewOperatorClaims(s.public(s.operator))
@@ -189,7 +190,7 @@ func (s *nscStore) serverConfig() string {
 	return text + "}\n"
 }
 
-// startOfJWTs runs the server with the accounts that the script makes.
+// startOfJWTs runs the server with the accounts that the script creates.
 func (n *natsProcess) startOfJWTs(script string) {
 	t := n.w.t
 	t.Helper()

@@ -9,7 +9,7 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 )
 
-// TestAStartWaitsForNATSAndForItsLogin: it runs and says why it does not work.
+// The start continues without NATS, and /readyz says why the runner does not work.
 func TestAStartWaitsForNATSAndForItsLogin(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 200)
@@ -30,7 +30,8 @@ func TestAStartWaitsForNATSAndForItsLogin(t *testing.T) {
 	c := load()[:10]
 	c.publish(t, n.url())
 	c.await(t, n.url())
-	// Refused in the middle, too: two refused logins do not end a connection.
+	// The server also refuses the login during the run. Two refused logins do not close the
+	// connection for good.
 	n.kill()
 	n.start("another")
 	w.readySays(line, "Authorization Violation")

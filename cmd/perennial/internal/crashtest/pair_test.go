@@ -19,7 +19,7 @@ import (
 	"perennial/ledger/testrun"
 )
 
-// pair is two runners of one account on a NATS of its own.
+// pair is two runners of one account on an external NATS server.
 type pair struct {
 	w    *world
 	nats *natsProcess
@@ -27,7 +27,6 @@ type pair struct {
 	at   [2]daemon.ReadyLine
 }
 
-// pairData are the runners' data directories.
 var pairData = [2]string{"data", "data-2"}
 
 func newPair(t testing.TB, proxies int) *pair {
@@ -40,7 +39,7 @@ func newPair(t testing.TB, proxies int) *pair {
 	return p
 }
 
-// start starts a runner, with a moment at which it is killed or stopped; "" for none.
+// start starts a runner with a point at which it kills or stops itself, "" for none.
 func (p *pair) start(n int, crash string) {
 	p.w.t.Helper()
 	var env []string
@@ -50,14 +49,14 @@ func (p *pair) start(n int, crash string) {
 	p.startWith(n, env...)
 }
 
-// startWith starts a runner with variables of its own.
+// startWith starts a runner with extra environment variables.
 func (p *pair) startWith(n int, env ...string) {
 	p.w.t.Helper()
 	p.runs[n] = startIn(p.w.t, p.w.dir, env, "run", "--data", pairData[n])
 	p.runs[n].ready(&p.at[n])
 }
 
-// role is what /readyz says of a runner, "" while it is not ready.
+// role returns a runner's role from /readyz, "" while the runner is not ready.
 func (p *pair) role(n int) string {
 	text, err := p.w.get(p.at[n].HTTP + "/readyz?verbose")
 	var v daemon.Readiness
@@ -72,7 +71,7 @@ func (p *pair) awaitRole(n int, role string) {
 	p.awaitOf(n, pairData[n]+" is "+role, func() bool { return p.role(n) == role })
 }
 
-// awaitOf waits for what a runner is to do, and shows its state if that never happens.
+// awaitOf waits for a condition on a runner, and logs the runner's state if it never holds.
 func (p *pair) awaitOf(n int, what string, is func() bool) {
 	p.w.t.Helper()
 	defer func() {
@@ -86,8 +85,8 @@ func (p *pair) awaitOf(n int, what string, is func() bool) {
 	await(p.w.t, what, is)
 }
 
-// sameBooks ends both runners, the first one last, and proves that their ledgers are whole
-// and one history, and that it agrees with the provider.
+// sameBooks stops both runners, the leader last. It checks that both ledgers are complete and hold
+// one history, which agrees with the provider.
 func (p *pair) sameBooks(ids []string) {
 	p.w.t.Helper()
 	for n := range p.runs {
@@ -113,7 +112,7 @@ func (p *pair) sameBooks(ids []string) {
 	checkBooks(p.w.t, p.w, ids)
 }
 
-// handOver ends one runner in good order, and waits until the other works.
+// handOver stops one runner with SIGTERM, and waits until the other one leads.
 func (p *pair) handOver(from, to int) {
 	p.w.t.Helper()
 	if code := p.runs[from].terminate(); code != cli.ExitDone {
@@ -122,8 +121,8 @@ func (p *pair) handOver(from, to int) {
 	p.awaitRole(to, "active")
 }
 
-// sameHistory proves that both ledgers are whole, and that the first one, which ran
-// last, holds what the other does.
+// sameHistory checks that both ledgers are complete, and that the first one, which ran last,
+// contains the history of the other.
 func (p *pair) sameHistory() {
 	p.w.t.Helper()
 	last, behind := p.verified(pairData[0]), p.verified(pairData[1])
@@ -163,7 +162,8 @@ func (p *pair) hashAt(dir string, seq int64) string {
 	return row.Hash
 }
 
-// differs: the standby's configuration is not the active runner's.
+// differs checks that nodes, doctor and the log report that the standby's configuration differs
+// from the leader's.
 func (p *pair) differs() {
 	t := p.w.t
 	t.Helper()
@@ -177,7 +177,7 @@ func (p *pair) differs() {
 	await(t, "a runner's log says so", func() bool { return strings.Contains(p.runs[0].stderr.String(), says) })
 }
 
-// metricOf is the value of a metric, "" if it is not there.
+// metricOf returns the value of a metric, "" if it is missing.
 func metricOf(text, name string) string {
 	for line := range strings.Lines(text) {
 		if value, found := strings.CutPrefix(line, name+" "); found {
@@ -187,9 +187,9 @@ func metricOf(text, name string) string {
 	return ""
 }
 
-// outerMoments are the moments on a NATS of its own: rows are published by the ledger's
-// writer, before they are committed, and not by the outbox. Outside of the larger run they
-// are those that TestCrashMatrixKilled does not have, and those around the POST.
+// outerMoments are the moments on an external NATS server. There the ledger's writer publishes rows
+// before it commits them, and no outbox does. Outside of `make check` they are only the moments
+// that TestCrashMatrixKilled lacks, and those around the POST.
 func outerMoments() (all []moment) {
 	for _, m := range moments() {
 		aroundPOST := m.point == "send.before" && m.kind == "order" || m.wire == "executed" && m.kind == "renew"
@@ -200,8 +200,7 @@ func outerMoments() (all []moment) {
 	return append(all, moment{point: "intake.committed>ledger.publishing", kind: "renew"}, moment{point: "intake.committed>ledger.published", kind: "renew"})
 }
 
-// nodesAre waits until `nodes` and /nodes show runners in these roles, each of which has
-// the whole history.
+// nodesAre waits until `nodes` and /nodes show runners in these roles, each with the whole history.
 func (p *pair) nodesAre(roles ...string) {
 	p.w.t.Helper()
 	var said string
@@ -223,7 +222,6 @@ func (p *pair) nodesAre(roles ...string) {
 	}
 }
 
-// ends waits until a command has ended.
 func (p *pair) ends(id string) {
 	p.w.t.Helper()
 	var status inspect.CommandStatus
@@ -239,7 +237,7 @@ func (w *world) mustSubmit(id, proxy string) {
 	w.mustCLI("renew", proxy, "--id", id)
 }
 
-// onlyFirstIsCharged looks at the referee.
+// onlyFirstIsCharged checks that the referee has exactly one charge.
 func (w *world) onlyFirstIsCharged() {
 	w.t.Helper()
 	text, err := os.ReadFile(w.charges)

@@ -26,7 +26,7 @@ import (
 	"perennial/queue/service"
 )
 
-// manyAccounts is ten accounts, and runners of all of them.
+// manyAccounts is ten accounts, and runners that each serve all of them.
 type manyAccounts struct {
 	w        *world
 	nats     *natsProcess
@@ -83,7 +83,7 @@ func (m *manyAccounts) start(n int) {
 	m.runs[n].ready(&line)
 }
 
-// holders are the accounts that each living runner runs, by its name.
+// holders returns the accounts that each living runner leads, by the runner's name.
 func (m *manyAccounts) holders() map[string][]string {
 	ctx, cancel := context.WithTimeout(m.w.t.Context(), 5*time.Second)
 	defer cancel()
@@ -103,7 +103,7 @@ func (m *manyAccounts) holders() map[string][]string {
 	return by
 }
 
-// awaitShares waits until the runners run so many accounts each, and all of them.
+// awaitShares waits until the runners lead these numbers of accounts, in ascending order.
 func (m *manyAccounts) awaitShares(want ...int) {
 	t := m.w.t
 	t.Helper()
@@ -127,7 +127,7 @@ func (m *manyAccounts) awaitShares(want ...int) {
 	t.Logf("shares %v behind %s", want, time.Since(began).Round(100*time.Millisecond))
 }
 
-// others are the names of the living runners but one.
+// others returns the names of the living runners except one.
 func (m *manyAccounts) others(node string) (all []string) {
 	for name := range m.holders() {
 		if name != node {
@@ -138,13 +138,12 @@ func (m *manyAccounts) others(node string) (all []string) {
 	return all
 }
 
-// order publishes an order for each account.
 func (m *manyAccounts) order(ctx context.Context, n int) {
 	for _, account := range m.accounts {
 		id := fmt.Sprintf("%s-%d", account, n)
 		body := fmt.Sprintf(`{"id":%q,"duration_days":30,"items":[{"offer_code":"off_us_1","quantity":1}],"sandbox_scenario":"success"}`, id)
 		if _, err := m.js.Publish(ctx, "perennial.commands."+account+".order.create", []byte(body)); err != nil {
-			return // its stream may have no leader now; it was not accepted, and is not counted
+			return // the stream may have no leader now; the order was not accepted, and does not count
 		}
 		m.mu.Lock()
 		m.published[account] = append(m.published[account], id)
@@ -152,7 +151,7 @@ func (m *manyAccounts) order(ctx context.Context, n int) {
 	}
 }
 
-// load publishes orders until it is ended; end waits until each has ended.
+// load publishes orders until end is called. end waits until each order has ended.
 func (m *manyAccounts) load(from int) (end func()) {
 	ctx, cancel := context.WithCancel(m.w.t.Context())
 	var publishing sync.WaitGroup
@@ -197,9 +196,9 @@ func (m *manyAccounts) ended(account string, ids []string) bool {
 	return true
 }
 
-// TestAccountsAreSharedAmongTheRunners: three or four of ten each; after a loss all run
-// again within fifteen seconds, five each; a runner that comes back takes its share;
-// a person can move one; and under load every order is charged once.
+// Each of three runners leads three or four of ten accounts. After a loss the two others lead five
+// each within fifteen seconds, and a runner that comes back takes its share. An operator can move
+// an account. Under load every order is charged once.
 func TestAccountsAreSharedAmongTheRunners(t *testing.T) {
 	t.Parallel()
 	m := newManyAccounts(t)
@@ -228,7 +227,7 @@ func TestAccountsAreSharedAmongTheRunners(t *testing.T) {
 	}
 }
 
-// move has an account moved by a person, and taken back.
+// move moves an account as an operator would, and removes the pin again.
 func (m *manyAccounts) move() {
 	t := m.w.t
 	t.Helper()
@@ -242,7 +241,7 @@ func (m *manyAccounts) move() {
 	for _, to := range m.others(from) {
 		out := decode[cli.Moved](t, m.w.mustCLI("account", "move", account, "--to", to, "-o", "json"))
 		want := cli.Moved{Account: account, From: from, Node: to, Pinned: true}
-		if out.From == "" { // a late heartbeat: which runner had the account was not known
+		if out.From == "" { // a late heartbeat: the account's leader was not known
 			want.From = ""
 		}
 		if out != want {
@@ -262,7 +261,7 @@ func (m *manyAccounts) move() {
 	m.w.mustCLI("account", "move", account, "--anywhere")
 }
 
-// kill kills a runner, and waits until all accounts are run again.
+// kill kills a runner, and waits until the others lead all accounts.
 func (m *manyAccounts) kill(n int) {
 	t := m.w.t
 	t.Helper()

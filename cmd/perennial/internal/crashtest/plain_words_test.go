@@ -9,8 +9,7 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 )
 
-// TestErrorsSayWhatToDoInTheUsersWords: what, where and what to do, and no word of
-// a library.
+// An error says what failed, where, and what to do. It contains no terms of a library.
 func TestErrorsSayWhatToDoInTheUsersWords(t *testing.T) {
 	t.Parallel()
 	w := &world{t: t, dir: t.TempDir()}
@@ -44,8 +43,7 @@ func TestErrorsSayWhatToDoInTheUsersWords(t *testing.T) {
 	}
 }
 
-// TestASecretFileErrorNamesTheAccountAndThePath, unless the path may be a secret
-// that was pasted in its place.
+// The error omits the path if it may be a pasted secret.
 func TestASecretFileErrorNamesTheAccountAndThePath(t *testing.T) {
 	t.Parallel()
 	w := &world{t: t, dir: t.TempDir()}
@@ -62,7 +60,7 @@ func TestASecretFileErrorNamesTheAccountAndThePath(t *testing.T) {
 	}
 }
 
-// TestAnAddressInUseSaysWhatToDo for NATS as for the pages.
+// The error for a NATS address names the option to change.
 func TestAnAddressInUseSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -73,7 +71,7 @@ func TestAnAddressInUseSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// TestAWrongSecretIsRefusedAndNotUnreachable in the log of the run and on its page.
+// The log and /readyz say that the provider refused the secret, and not that it is unreachable.
 func TestAWrongSecretIsRefusedAndNotUnreachable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

@@ -26,18 +26,18 @@ import (
 	"perennial/queue/queuetest"
 )
 
-// execVariable makes the test binary be the program: tests start real processes
-// and kill them.
+// execVariable makes the test binary act as the program, so that tests can start and kill real
+// processes.
 const execVariable = "PERENNIAL_TEST_EXEC"
 
-// archiveKeep is how many rows `backup archive` leaves here, which otherwise are 4,096: more than the
-// outbox compares with the stream at a start.
+// archiveKeep is how many rows `backup archive` keeps in the tests, instead of 4,096. It is more
+// rows than the outbox compares with the stream at a start.
 const archiveKeep = 1100
 
-// plannedTogether is how many commands of a plan are published in one batch here, instead of 1,000.
+// plannedTogether is how many commands of a plan the tests publish in one batch, instead of 1,000.
 const plannedTogether = 10
 
-// execNATS is its value that makes the binary be a nats-server.
+// execNATS is the value of execVariable that makes the test binary act as a nats-server.
 const execNATS = "nats-server"
 
 func TestMain(m *testing.M) {
@@ -57,17 +57,17 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(p.Main(ctx))
 	}
-	// What a developer has set must not change what the tests see.
+	// A developer's environment must not change what the tests see.
 	for _, v := range []string{"PERENNIAL_NATS", "PERENNIAL_MAIN_SECRET", "CREDENTIALS_DIRECTORY"} {
 		_ = os.Unsetenv(v)
 	}
-	// Most of a test is waiting for processes and timers of its own.
+	// A test mostly waits for its processes and timers.
 	flag.Parse()
 	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
 		_ = p.Value.Set(strconv.Itoa(6 * runtime.GOMAXPROCS(0)))
 	}
-	// The processors are busy with the processes of other tests; one that uses a single
-	// processor costs a tenth less. `make check` has processes that use them all.
+	// The tests' processes share the processors. A process that uses only one of them costs a tenth
+	// less. `make check` lets each process use all of them.
 	if !testrun.Check && os.Getenv("GOMAXPROCS") == "" {
 		_ = os.Setenv("GOMAXPROCS", "1")
 	}
@@ -77,17 +77,16 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// patience bounds every wait of a test; a test that meets it has failed.
+// patience limits every wait of a test. A test that reaches it fails.
 const patience = 2 * time.Minute
 
-// process is a running copy of the program.
 type process struct {
 	t      testing.TB
 	cmd    *exec.Cmd
 	stdout *bufio.Reader
 	stderr *lockedBuffer
 	once   sync.Once
-	late   bool // it did not end automatically
+	late   bool // it did not end on its own
 }
 
 type lockedBuffer struct {
@@ -107,13 +106,12 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-// start runs the program in dir. It is killed when the test ends.
+// start runs the program in dir, and kills it when the test ends.
 func start(t testing.TB, dir string, args ...string) *process {
 	t.Helper()
 	return startIn(t, dir, nil, args...)
 }
 
-// startIn is start with more in the environment.
 func startIn(t testing.TB, dir string, env []string, args ...string) *process {
 	t.Helper()
 	self, err := os.Executable()
@@ -123,7 +121,6 @@ func startIn(t testing.TB, dir string, env []string, args ...string) *process {
 	return startProgram(t, self, dir, env, args...)
 }
 
-// startProgram is startIn of a program of another version.
 func startProgram(t testing.TB, program, dir string, env []string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(program, args...), stderr: &lockedBuffer{}}
@@ -142,7 +139,7 @@ func startProgram(t testing.TB, program, dir string, env []string, args ...strin
 	return p
 }
 
-// ready reads the ready line into line.
+// ready reads the process's ready line into line.
 func (p *process) ready(line any) {
 	p.t.Helper()
 	text, err := p.stdout.ReadBytes('\n')
@@ -155,7 +152,6 @@ func (p *process) ready(line any) {
 	}
 }
 
-// kill is kill -9.
 func (p *process) kill() {
 	p.once.Do(func() {
 		_ = p.cmd.Process.Kill()
@@ -164,7 +160,6 @@ func (p *process) kill() {
 	})
 }
 
-// wait waits for the process to end on its own.
 func (p *process) wait() int {
 	p.once.Do(func() {
 		timer := time.AfterFunc(patience, func() { _ = p.cmd.Process.Kill() })
@@ -178,7 +173,7 @@ func (p *process) wait() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// terminate is SIGTERM; it returns the exit code.
+// terminate sends SIGTERM and returns the exit code.
 func (p *process) terminate() int {
 	p.once.Do(func() {
 		_ = p.cmd.Process.Signal(syscall.SIGTERM)
@@ -188,16 +183,15 @@ func (p *process) terminate() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// world is a sandbox process and the directory and configuration of a runner.
+// world is a sandbox process, and a runner's directory and configuration.
 type world struct {
 	t       testing.TB
 	dir     string
 	sandbox cli.SandboxReadyLine
 	charges string
-	program string // of another version, by which run and cli go; "": this one
+	program string // another version that run and cli use; "": this version
 }
 
-// executable is the program by which run and cli go.
 func (w *world) executable() string {
 	w.t.Helper()
 	if w.program != "" {
@@ -240,7 +234,7 @@ proxies:
 `, worldAppID, worldSecret, proxies))
 }
 
-// newWorldOf starts a sandbox that a fixture fills.
+// newWorldOf starts a sandbox with a fixture.
 func newWorldOf(t testing.TB, fixture string) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir()}
@@ -260,7 +254,7 @@ func (w *world) write(name, text string, mode os.FileMode) {
 	}
 }
 
-// configure writes perennial.yaml; natsURL "" is the embedded server.
+// configure writes perennial.yaml. With natsURL "" the run uses the embedded server.
 func (w *world) configure(natsURL, schedules string) {
 	w.write("perennial.yaml", fmt.Sprintf(`
 data_dir: ./data
@@ -285,7 +279,7 @@ func (w *world) run(flags ...string) (*process, daemon.ReadyLine) {
 	return p, line
 }
 
-// fault spoils the next requests at the sandbox.
+// fault makes the next matching requests at the sandbox fail.
 func (w *world) fault(body map[string]any) {
 	w.t.Helper()
 	text, err := json.Marshal(body)
@@ -313,8 +307,7 @@ func (w *world) control(method, path string, body []byte) []byte {
 	return text
 }
 
-// cli runs a command to its end in the world and returns its output and exit
-// code.
+// cli runs a command in the world and returns its output and exit code.
 func (w *world) cli(args ...string) (stdout, stderr string, code int) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
@@ -330,7 +323,7 @@ func (w *world) cli(args ...string) (stdout, stderr string, code int) {
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-// get reads a page, whatever its status.
+// get reads a page, whatever its status code.
 func (w *world) get(url string) (string, error) {
 	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, url, nil)
 	if err != nil {

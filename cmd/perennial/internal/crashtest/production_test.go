@@ -16,7 +16,7 @@ import (
 
 const liveAppID = "live_app_alpha"
 
-// configureLive is a production account at an address, on a NATS server.
+// configureLive configures a production account with a base URL and a NATS section.
 func (w *world) configureLive(address, nats string) {
 	w.write("perennial.yaml", fmt.Sprintf(`
 data_dir: ./data
@@ -26,7 +26,7 @@ accounts: {main: {base_url: %s, app_id: %s, secret_file: main.secret}}
 `, nats, address, liveAppID), 0o600)
 }
 
-// withUsers is an embedded server that asks for a password.
+// withUsers returns the NATS section of an embedded server that asks for a password.
 func (w *world) withUsers() string {
 	w.write("nats.secret", "pw", 0o600)
 	return "listen: 127.0.0.1:0, users: [{user: ops, password_file: nats.secret, roles: [{role: operator, accounts: [main]}, {role: producer, accounts: [main]}]}]"
@@ -46,9 +46,8 @@ func TestAProductionAccountRefusesANATSWithoutALogin(t *testing.T) {
 	}
 }
 
-// TestTrap42ALiveKeyIsNotUsedAtASandbox: neither where the sandbox does not know
-// the key, nor where everything works and only the wallet says what it is. A
-// command that waits is not sent.
+// The runner does not use a production key at a sandbox. In one case the sandbox does not know the
+// key, in the other only the wallet shows that it is a sandbox. A waiting command is not sent.
 func TestTrap42ALiveKeyIsNotUsedAtASandbox(t *testing.T) {
 	t.Parallel()
 	wallet := `{"success":true,"code":"ok","data":{"environment":"sandbox","currency":"USD","balance_cents":5,"balance":"0.05","frozen_cents":0,"cash_value":false}}`
@@ -69,7 +68,7 @@ func TestTrap42ALiveKeyIsNotUsedAtASandbox(t *testing.T) {
 			run := start(t, w.dir, "run")
 			var line daemon.ReadyLine
 			run.ready(&line)
-			// Where the wallet tells, the run may have ended already.
+			// If the wallet shows it, the run may have ended already.
 			err := publishAs(t, strings.Replace(line.NATS, "//", "//ops:pw@", 1), `{"id":"r1","duration_days":30,"proxy_ids":["px_1"]}`)
 			if err != nil && c.answers == nil {
 				t.Error(err)
@@ -88,7 +87,7 @@ func TestTrap42ALiveKeyIsNotUsedAtASandbox(t *testing.T) {
 	}
 }
 
-// publishAs publishes a renewal, if a stream takes it.
+// publishAs publishes a renewal if a stream accepts it.
 func publishAs(t testing.TB, url, command string) error {
 	t.Helper()
 	return publishOn(t, url, "perennial.commands.main.proxy.renew", command)

@@ -21,12 +21,11 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 )
 
-// documents is where the alerts and the dashboard are.
+// documents is the directory of the alerts and the dashboard.
 const documents = "../../../../docs/operations"
 
-// TestPrometheusFindsWhatAlertsAndDashboardAskFor: a real Prometheus scrapes a run in which
-// everything happens that an alert is about, loads the rules, and has a series for every
-// selector of them and an answer to every query of the dashboard.
+// A real Prometheus scrapes a run in which every alerted state occurs. It loads the rules, has a
+// series for each of their selectors, and answers every query of the dashboard.
 func TestPrometheusFindsWhatAlertsAndDashboardAskFor(t *testing.T) {
 	t.Parallel()
 	w, h := newWorld(t, 8), newHook(t)
@@ -62,7 +61,7 @@ func TestPrometheusFindsWhatAlertsAndDashboardAskFor(t *testing.T) {
 	}
 }
 
-// everythingHappens brings about every state that a metric of an alert is about.
+// everythingHappens brings about every state that an alert or a metric reports.
 func (w *world) everythingHappens(p *prometheusProcess) {
 	renew := map[string]any{"method": "POST", "path": "/api/v1/proxies/renew"}
 	fault := func(more map[string]any) {
@@ -93,12 +92,12 @@ func (w *world) everythingHappens(p *prometheusProcess) {
 	w.mustCLI("account", "pause", "--reason", "to be seen")
 	p.awaitSeries(`last_over_time(perennial_paused{cause="person"}[10m])`)
 	w.mustCLI("account", "resume", "--reason", "it was seen")
-	if err := os.Remove(filepath.Join(w.dir, "broken.txt")); err != nil { // last: no command reads the configuration then
+	if err := os.Remove(filepath.Join(w.dir, "broken.txt")); err != nil { // last: commands cannot read the configuration without the file
 		w.t.Fatal(err)
 	}
 }
 
-// alertSelectors are the series that the rules read, each once.
+// alertSelectors returns the series that the rules read, without duplicates.
 func alertSelectors(t testing.TB) (all []string) {
 	var file struct {
 		Groups []struct{ Rules []struct{ Expr string } }
@@ -121,7 +120,7 @@ func alertSelectors(t testing.TB) (all []string) {
 	return all
 }
 
-// dashboardQueries are the queries of the dashboard, for all accounts.
+// dashboardQueries returns the dashboard's queries for all accounts.
 func dashboardQueries(t testing.TB) (all []string) {
 	var file struct {
 		Panels []struct{ Targets []struct{ Expr string } }
@@ -144,13 +143,12 @@ func dashboardQueries(t testing.TB) (all []string) {
 	return all
 }
 
-// prometheusProcess is a running Prometheus.
 type prometheusProcess struct {
 	w    *world
 	addr string
 }
 
-// prometheus starts one that scrapes a run every second, with the rules. It ends with the
+// prometheus starts a Prometheus with the rules that scrapes a run every second. It ends with the
 // test.
 func (w *world) prometheus(line daemon.ReadyLine) *prometheusProcess {
 	w.t.Helper()
@@ -192,7 +190,7 @@ func (p *prometheusProcess) get(path string) string {
 	return text
 }
 
-// awaitSeries waits until a query has an answer with a series.
+// awaitSeries waits until a query returns a series.
 func (p *prometheusProcess) awaitSeries(query string) {
 	p.w.t.Helper()
 	await(p.w.t, query+" has a series", func() bool {

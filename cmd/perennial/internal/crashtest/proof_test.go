@@ -1,6 +1,6 @@
 //go:build check
 
-// A runner that cannot use the provider leaves the account to one that can.
+// A runner that cannot use the provider leaves the account to a runner that can.
 
 package crashtest
 
@@ -13,12 +13,11 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 )
 
-// wrongKey is the variable of a secret that the provider refuses.
+// wrongKey sets a secret that the provider refuses.
 const wrongKey = "PERENNIAL_MAIN_SECRET=not-the-secret-of-this-account-0000000000"
 
-// TestARunnerWithAWrongKeyLeavesTheAccountToOneThatHasIt: it says so while it follows, and
-// is no runner that could have the account; alone it takes the account, and hands it over
-// when one comes that can run it.
+// As a standby, the runner reports its wrong key and does not count as a candidate for failover. If
+// it is the only runner, it leads the account. It hands over when a runner comes whose key works.
 func TestARunnerWithAWrongKeyLeavesTheAccountToOneThatHasIt(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, 60)
@@ -46,7 +45,7 @@ func TestARunnerWithAWrongKeyLeavesTheAccountToOneThatHasIt(t *testing.T) {
 	p.sameBooks(first.ids())
 }
 
-// standing is a runner's role, also while it is not ready.
+// standing returns a runner's role, also while the runner is not ready.
 func (p *pair) standing(n int) string {
 	var v daemon.Readiness
 	text, err := p.w.get(p.at[n].HTTP + "/readyz?verbose")

@@ -8,8 +8,7 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// TestTheProviderCanBeLookedAt asks about money, offers, orders and proxies, and
-// reveals credentials only with --reveal.
+// The commands show money, offers, orders and proxies. They show credentials only with --reveal.
 func TestTheProviderCanBeLookedAt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)

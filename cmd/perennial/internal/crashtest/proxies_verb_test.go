@@ -9,7 +9,7 @@ import (
 	"perennial/cmd/perennial/internal/verbs"
 )
 
-// A viewer asks what is owned, page by page: what was bought and what was renewed.
+// The pages list bought and renewed proxies.
 func TestAViewerListsTheProxiesPageByPage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)

@@ -15,14 +15,12 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 )
 
-// natsCluster is three real servers on this machine.
 type natsCluster struct {
 	w     *world
 	ports [3]int // of the clients
 	nodes [3]*exec.Cmd
 }
 
-// urls names all servers of the cluster.
 func (c *natsCluster) urls() string {
 	var all []string
 	for _, port := range c.ports {
@@ -63,7 +61,6 @@ func (c *natsCluster) start(i int) {
 	}
 }
 
-// kill is kill -9.
 func (c *natsCluster) kill(i int) {
 	if c.nodes[i] != nil {
 		_ = c.nodes[i].Process.Kill()
@@ -74,9 +71,8 @@ func (c *natsCluster) kill(i int) {
 
 func (c *natsCluster) url() string { return fmt.Sprintf("nats://run:pw@127.0.0.1:%d", c.ports[0]) }
 
-// TestALostQuorumIsSeenAndWaitedOut: two of three servers die. The third one still
-// answers, so the runner stays connected; it says that it does not work, ends
-// nothing, and continues when one of them is back.
+// Two of three servers die. The third still answers, so that the runner stays connected. The runner
+// reports that it is not ready, ends no operation, and continues when one server is back.
 func TestALostQuorumIsSeenAndWaitedOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 200)
@@ -112,8 +108,7 @@ func TestALostQuorumIsSeenAndWaitedOut(t *testing.T) {
 	}
 }
 
-// TestANATSOutageLongerThanTheLeaseIsWaitedOut: the server is killed again and
-// again, for shorter and for longer than a lease lasts.
+// The server is killed repeatedly, for shorter and longer than the lease lasts.
 func TestANATSOutageLongerThanTheLeaseIsWaitedOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 200)
@@ -145,8 +140,8 @@ func TestANATSOutageLongerThanTheLeaseIsWaitedOut(t *testing.T) {
 	checkBooks(t, w, all[:60].ids())
 }
 
-// TestTheDoctorLooksAtEachCopyOnACluster: all of them are ok, one that is away is a
-// warning, and a stream with fewer than asked for is refused.
+// All copies present is ok, a missing copy is a warning, and a stream with fewer copies than
+// configured is refused.
 func TestTheDoctorLooksAtEachCopyOnACluster(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -175,7 +170,7 @@ func TestTheDoctorLooksAtEachCopyOnACluster(t *testing.T) {
 	}
 }
 
-// oneCopy takes a stream's other copies away, as a person could.
+// oneCopy removes a stream's other copies, as an operator could.
 func (c *natsCluster) oneCopy(name string) {
 	t := c.w.t
 	t.Helper()

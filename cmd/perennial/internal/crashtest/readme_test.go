@@ -27,8 +27,8 @@ func codeBlocks(t testing.TB, language string) []string {
 	return blocks
 }
 
-// TestReadmeCommandsWork runs the README's quick start as it is there,
-// beside a runner with nothing configured.
+// TestReadmeCommandsWork runs the README's quick start unchanged, beside a runner without
+// configuration.
 func TestReadmeCommandsWork(t *testing.T) {
 	t.Parallel()
 	w := &world{t: t, dir: t.TempDir()}

@@ -7,7 +7,6 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 )
 
-// readySays waits until /readyz holds a text.
 func (w *world) readySays(line daemon.ReadyLine, text string) {
 	w.t.Helper()
 	await(w.t, "/readyz says "+text, func() bool {
@@ -16,10 +15,9 @@ func (w *world) readySays(line daemon.ReadyLine, text string) {
 	})
 }
 
-// ready is the whole of what /readyz says when all works.
+// ready is the whole text of /readyz when everything works.
 const ready = "ok\n"
 
-// verbose reads /readyz?verbose.
 func (w *world) verbose(line daemon.ReadyLine) (v daemon.Readiness) {
 	w.t.Helper()
 	text, err := w.get(line.HTTP + "/readyz?verbose")
@@ -32,7 +30,7 @@ func (w *world) verbose(line daemon.ReadyLine) (v daemon.Readiness) {
 	return v
 }
 
-// ok is a check of the one account that is there, well, and has a time.
+// passes reports whether the only account has the check, with a time, and the check is ok.
 func passes(v daemon.Readiness, name string) bool {
 	for _, c := range v.Accounts[0].Checks {
 		if c.Name == name {

@@ -11,7 +11,7 @@ import (
 	"perennial/jobs/reconcile"
 )
 
-// spends makes the provider's own site spend, or top up when negative.
+// spends makes the provider's own site spend cents, or top up if negative.
 func (w *world) spends(cents string) {
 	w.t.Helper()
 	w.control(http.MethodPost, "/wallet", []byte(`{"account_id":"acc_alpha","environment":"sandbox","add_cents":`+cents+`}`))
@@ -27,8 +27,8 @@ func (w *world) reconciles(wantCode int) reconcile.Reconciliation {
 	return x
 }
 
-// TestTrap24OnTheCommandLine: found, not corrected, recorded, agreed; with a
-// runner and without one.
+// A difference is found, left uncorrected, recorded, and then reconciled, with and without a
+// runner.
 func TestTrap24OnTheCommandLine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
@@ -93,7 +93,7 @@ func TestTrap24OnTheCommandLine(t *testing.T) {
 	}
 }
 
-// TestARepeatedRecordSaysThatNothingWasBooked: with a runner and without one.
+// The command says so with and without a runner.
 func TestARepeatedRecordSaysThatNothingWasBooked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -118,7 +118,7 @@ func TestARepeatedRecordSaysThatNothingWasBooked(t *testing.T) {
 	}
 }
 
-// TestWhatWasRefusedBoughtNothing in the sums of a label and of orders.
+// The sums of a label and of orders exclude refused commands.
 func TestWhatWasRefusedBoughtNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -155,7 +155,7 @@ func TestReconcileSaysThatNoServerAnswers(t *testing.T) {
 	}
 }
 
-// TestReviewShowsWhatIsKnownWithAndWithoutARunner also at the provider.
+// The output includes what the provider knows.
 func TestReviewShowsWhatIsKnownWithAndWithoutARunner(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

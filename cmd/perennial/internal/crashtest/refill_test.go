@@ -19,8 +19,7 @@ import (
 	"perennial/queue/streams"
 )
 
-// TestAnEmptiedEventsStreamIsNotRefilledInSilence: only the stream can prove that a
-// ledger was rewritten together with its hashes.
+// Only the events stream can prove that a ledger was rewritten together with its hashes.
 func TestAnEmptiedEventsStreamIsNotRefilledInSilence(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
@@ -56,7 +55,8 @@ func TestAnEmptiedEventsStreamIsNotRefilledInSilence(t *testing.T) {
 	}
 }
 
-// A backup replaces no newer ledger in silence where the events stream is lost.
+// If the events stream is lost, a restore does not silently replace a newer ledger by an older
+// backup.
 func TestABackupReplacesNoLedgerWithoutItsStream(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
@@ -110,8 +110,8 @@ func TestVerifyExpectsHeadsThatWereKept(t *testing.T) {
 	}
 }
 
-// emptyStreams makes the account's streams in the embedded store, as a runner that
-// was killed at once leaves them.
+// emptyStreams creates the account's streams in the embedded store, as a runner that was killed
+// right after its start leaves them.
 func (w *world) emptyStreams() {
 	w.t.Helper()
 	server, err := embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: filepath.Join(w.dir, "data", "nats")})
@@ -129,8 +129,7 @@ func (w *world) emptyStreams() {
 	}
 }
 
-// TestAnEmptiedStreamIsRefusedByEveryStart: what the process alone knew to have been
-// published, minutes after the first start, is known to the next one too.
+// A later start also knows what was published before, and not only the process that published it.
 func TestAnEmptiedStreamIsRefusedByEveryStart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
@@ -142,7 +141,7 @@ func TestAnEmptiedStreamIsRefusedByEveryStart(t *testing.T) {
 	w.mustCLI("renew", "px_1", "--id", "first", "--wait")
 	emptyEvents(t, n.url())
 	w.readySays(line, "made again")
-	w.mustCLI("renew", "px_2", "--id", "second") // its facts have no place on the stream
+	w.mustCLI("renew", "px_2", "--id", "second") // the stream has no place for its facts
 	refused := func(code int, errs string) {
 		t.Helper()
 		if code != cli.ExitFailed || !strings.Contains(errs, "empty") || !strings.Contains(errs, "--refill-events") {
@@ -163,7 +162,7 @@ func TestAnEmptiedStreamIsRefusedByEveryStart(t *testing.T) {
 	w.settled(run, "first", "second")
 }
 
-// eventsStream is the account's events stream, as a client of one's own sees it.
+// eventsStream returns the account's events stream, through a separate client.
 func eventsStream(t testing.TB, url string) (jetstream.JetStream, jetstream.Stream) {
 	t.Helper()
 	nc, err := nats.Connect(url)
@@ -182,7 +181,7 @@ func eventsStream(t testing.TB, url string) (jetstream.JetStream, jetstream.Stre
 	return js, stream
 }
 
-// emptyEvents removes the account's events stream and makes it again.
+// emptyEvents deletes and recreates the account's events stream.
 func emptyEvents(t testing.TB, url string) {
 	t.Helper()
 	js, stream := eventsStream(t, url)
@@ -194,8 +193,8 @@ func emptyEvents(t testing.TB, url string) {
 	}
 }
 
-// TestEventsThatAreGoneFromTheFrontAreMissedAndFilledAgain, as after `nats stream edit
-// --max-age`: the holder and the standby say so while they run, and not at the next take-over.
+// Events can vanish from the front of the stream, as after `nats stream edit --max-age`. The leader
+// and the standby report it while they run, and not only at the next failover.
 func TestEventsThatAreGoneFromTheFrontAreMissedAndFilledAgain(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, 3)

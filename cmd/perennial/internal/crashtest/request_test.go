@@ -12,8 +12,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// request asks for a command to be carried out, and gives what it came to, or the code
-// and the reason of an error.
+// request sends a command as a request, and returns its end, or an error's code and reason.
 func (r *role) request(kind, body string, wait time.Duration) (out fact.CommandFinished, code string, err error) {
 	r.t.Helper()
 	m := &nats.Msg{
@@ -34,8 +33,8 @@ func (r *role) request(kind, body string, wait time.Duration) (out fact.CommandF
 	return out, "", nil
 }
 
-// A command that is a plain request is answered with what it came to, whatever became of
-// it, and again when it is asked again.
+// The answer has the end of the command, whatever it is. Repeating the request gives the same
+// answer.
 func TestACommandAsARequestIsAnsweredWithItsEnd(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world, _ *process, line daemon.ReadyLine) {
@@ -66,8 +65,8 @@ func TestACommandAsARequestIsAnsweredWithItsEnd(t *testing.T) {
 	})
 }
 
-// A runner that is killed leaves a request without an answer, and the same request to the
-// next one is answered with the one command that it was.
+// A killed runner leaves the request without an answer. When the client repeats it, the next runner
+// answers with the end of the same command, which is executed once.
 func TestARequestIsAskedAgainOverAKill(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

@@ -11,8 +11,7 @@ import (
 	"perennial/ledger"
 )
 
-// TestTrap13KilledInTheMiddleThenRestoredFromAnOldBackup: the ledger is lost with
-// an attempt whose reply was never recorded.
+// The ledger is lost together with an attempt whose reply was never recorded.
 func TestTrap13KilledInTheMiddleThenRestoredFromAnOldBackup(t *testing.T) {
 	t.Parallel()
 	w, commands := lostTime(t, "")
@@ -32,8 +31,7 @@ func TestTrap13KilledInTheMiddleThenRestoredFromAnOldBackup(t *testing.T) {
 	w.settled(run, "first", "second", "third", "fourth")
 }
 
-// TestTrap13ABackupAloneStartsPausedUntilResumed: disk and stream are
-// lost, and the producers publish every command again.
+// The disk and the stream are lost, and the producers publish every command again.
 func TestTrap13ABackupAloneStartsPausedUntilResumed(t *testing.T) {
 	t.Parallel()
 	w, commands := lostTime(t, "")

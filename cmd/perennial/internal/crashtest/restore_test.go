@@ -18,7 +18,7 @@ import (
 
 func (w *world) ledgerFile() string { return filepath.Join(w.dir, "data", "main.ledger.db") }
 
-// mustCLI is cli of what has to succeed.
+// mustCLI runs a command that must succeed.
 func (w *world) mustCLI(args ...string) string {
 	w.t.Helper()
 	out, errs, code := w.cli(args...)
@@ -48,7 +48,6 @@ type againstLine struct {
 	ledger.Against
 }
 
-// TestRebuildBackupAndVerifyWorkWithAndWithoutARun.
 func TestRebuildBackupAndVerifyWorkWithAndWithoutARun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 10)
@@ -89,13 +88,12 @@ func TestRebuildBackupAndVerifyWorkWithAndWithoutARun(t *testing.T) {
 	}
 }
 
-// awaitReady waits until every account works.
 func awaitReady(t testing.TB, line daemon.ReadyLine) {
 	t.Helper()
 	waitForHTTP(t, line.HTTP+"/readyz?verbose", `{"account":"main","ready":true`)
 }
 
-// lostTime is a world that bought and renewed, was backed up, and went on.
+// lostTime returns a world with orders and renewals from before and after its backup.
 func lostTime(t testing.TB, nats string) (w *world, commands [][]string) {
 	t.Helper()
 	w = newWorld(t, 10)
@@ -116,7 +114,7 @@ func lostTime(t testing.TB, nats string) (w *world, commands [][]string) {
 	return w, commands
 }
 
-// republish asks for everything again and waits until it has ended.
+// republish submits all commands again and waits until they have ended.
 func (w *world) republish(commands [][]string) {
 	w.t.Helper()
 	for _, c := range commands {
@@ -145,7 +143,7 @@ func TestTrap13AnOldLedgerIsRefusedAndRestoredFromTheStream(t *testing.T) {
 	if err := os.WriteFile(w.ledgerFile(), backup, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.mustCLI("ledger", "verify") // it is sound in itself
+	w.mustCLI("ledger", "verify") // the old copy is consistent in itself
 	behind := decode[fileLine](t, w.mustCLI("ledger", "verify", "-o", "json")).Rows + 1
 	if out, _, code := w.cli("ledger", "verify", "--against-events", "-o", "json"); code != cli.ExitFailed || !strings.Contains(out, fmt.Sprintf(`"seq":%d`, behind)) {
 		t.Errorf("verify --against-events: exit %d\n%s", code, out)
@@ -186,7 +184,8 @@ func TestTrap13ALostDiskIsRestoredFromExternalNATSEvents(t *testing.T) {
 	w.republish(commands)
 	w.settledOn(server, run)
 	w.restoresOldWhileNATSIsAway()
-	// Lost a second time: the stream holds two epochs and the restore between.
+	// The ledger is lost a second time: the stream now holds two epochs and the restore between
+	// them.
 	again := decode[ledger.Restored](t, w.mustCLI("ledger", "restore", "--from-events", "--replace", "-o", "json"))
 	if !again.Proven || again.Epoch == restored.Epoch || again.Events <= restored.Events {
 		t.Errorf("%+v after %+v", again, restored)
@@ -196,8 +195,8 @@ func TestTrap13ALostDiskIsRestoredFromExternalNATSEvents(t *testing.T) {
 	w.settledOn(server, run)
 }
 
-// restoresOldWhileNATSIsAway puts a backup in the place of a newer ledger, which has to be
-// asked for while the stream cannot be reached; a run then says what happened.
+// restoresOldWhileNATSIsAway replaces a newer ledger by a backup while NATS is unreachable, which
+// needs --without-events. The next run reports the gap.
 func (w *world) restoresOldWhileNATSIsAway() {
 	w.t.Helper()
 	now := w.mustCLI("ledger", "balance", "-o", "json")
@@ -215,7 +214,7 @@ func (w *world) restoresOldWhileNATSIsAway() {
 	}
 }
 
-// settledOn is settled where the events are not in the data directory.
+// settledOn is settled for a NATS server outside of the data directory.
 func (w *world) settledOn(server *embedded.Server, run *process) {
 	w.t.Helper()
 	if code := run.terminate(); code != 0 {

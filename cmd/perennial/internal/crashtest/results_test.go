@@ -18,8 +18,8 @@ import (
 	"perennial/ledger/tables"
 )
 
-// waits asks over plain NATS what a command came to, as long as it takes: a runner that
-// is killed meanwhile leaves the request without an answer.
+// waits calls the verb wait over plain NATS, and repeats the request if a killed runner leaves it
+// without an answer.
 func (r *role) waits(id string, seconds int) verbs.WaitAnswer {
 	r.t.Helper()
 	end := time.Now().Add(patience)
@@ -41,8 +41,8 @@ func (r *role) waits(id string, seconds int) verbs.WaitAnswer {
 	return verbs.WaitAnswer{}
 }
 
-// A producer asks what its commands came to, before they are accepted, while they wait for
-// a reply that a fault keeps back, and over a kill -9 of the runner.
+// A producer waits for its commands before they are accepted, while a fault delays the provider's
+// reply, and over a kill of the runner.
 func TestAProducerWaitsForItsCommandsOverAKill(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
@@ -90,8 +90,8 @@ func TestAProducerWaitsForItsCommandsOverAKill(t *testing.T) {
 	w.sumsOfTheStream(client)
 }
 
-// sumsOfTheStream adds up what the events say they booked, as a stranger would, and
-// compares it with the balance.
+// sumsOfTheStream adds up the booked amounts of all events, as a third party would, and compares
+// them with the balance.
 func (w *world) sumsOfTheStream(client *role) {
 	w.t.Helper()
 	var charged, refunded int64
@@ -127,7 +127,7 @@ func (w *world) sumsOfTheStream(client *role) {
 	}
 }
 
-// publishFor publishes a command that names an inbox, and gives what comes there.
+// publishFor publishes a command that names an inbox, and subscribes to the inbox.
 func (r *role) publishFor(kind, body, inbox string) *nats.Subscription {
 	r.t.Helper()
 	answers, err := r.SubscribeSync(inbox)
@@ -141,7 +141,7 @@ func (r *role) publishFor(kind, body, inbox string) *nats.Subscription {
 	return answers
 }
 
-// answered is what arrives at an inbox.
+// answered returns the next answer at an inbox.
 func answered(t testing.TB, answers *nats.Subscription) (out struct {
 	fact.CommandFinished
 
@@ -187,8 +187,7 @@ func TestACommandIsAnsweredOnItsInbox(t *testing.T) {
 	})
 }
 
-// A runner that is killed between the end of a command and its answer answers when it is
-// started again.
+// A runner is killed between the end of a command and its answer. It answers after its restart.
 func TestAnInboxIsAnsweredOverAKill(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -208,7 +207,6 @@ func TestAnInboxIsAnsweredOverAKill(t *testing.T) {
 	}
 }
 
-// The trace context of a command's message is on every event of it, and on no other.
 func TestEveryEventOfACommandCarriesItsTrace(t *testing.T) {
 	t.Parallel()
 	const parent, state = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "rojo=00f067aa0ba902b7"
@@ -224,7 +222,7 @@ func TestEveryEventOfACommandCarriesItsTrace(t *testing.T) {
 		}
 		client.waits(id, 5)
 	}
-	// A command has ended before its last event is on the stream.
+	// A command ends before its last event is on the stream.
 	await(t, "the end of each command is on the stream", func() bool {
 		ends := 0
 		for _, m := range w.published(line) {
@@ -293,7 +291,6 @@ func TestAnUnknownIdIsNotFoundEverywhere(t *testing.T) {
 	}
 }
 
-// journal reads the account's journal beside the running runner.
 func (w *world) journal(t testing.TB) []chain.Row {
 	t.Helper()
 	l, err := ledger.Open(t.Context(), ledger.Config{Path: filepath.Join(w.dir, "data", "main.ledger.db"), ReadOnly: true})

@@ -10,9 +10,8 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 )
 
-// TestTrap38KilledWhileItWaitsTheNextRunWaitsToo: the provider asks to wait, the
-// runner is killed, and the next one sends nothing, neither commands nor polls nor
-// listings nor the reads of its start, before the time has come.
+// The provider sends Retry-After, and the runner is killed. Before that time, the next run sends
+// nothing: no commands, polls, listings or reads at its start.
 func TestTrap38KilledWhileItWaitsTheNextRunWaitsToo(t *testing.T) {
 	t.Parallel()
 	const seconds = 4
@@ -57,8 +56,8 @@ func TestTrap38KilledWhileItWaitsTheNextRunWaitsToo(t *testing.T) {
 	checkBooks(t, w, c.ids())
 }
 
-// TestTrap48APersonEndsAnAbsurdWaitAlsoAfterARestart: the provider names a Unix
-// time. The next run answers operators before the provider answers it.
+// Retry-After is a Unix time, an absurd number of seconds. The next run answers operators before
+// the provider answers the run.
 func TestTrap48APersonEndsAnAbsurdWaitAlsoAfterARestart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 4)

@@ -14,9 +14,8 @@ import (
 	"perennial/cmd/perennial/internal/web"
 )
 
-// TestAStandbyRevealsBehindTheHoldersFact: the runner that has the account makes the fact,
-// and the standby asks the provider itself; without NATS there is no fact, and nothing is
-// revealed.
+// The leader records the fact, and the standby then asks the provider itself. Without NATS there is
+// no fact, and the standby reveals nothing.
 func TestAStandbyRevealsBehindTheHoldersFact(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, 2)

@@ -9,8 +9,8 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 )
 
-// reveals has an operator read credentials on a page: of px_1, which the answer shows, and
-// of px_4, for which the provider fails and says too much. Both are facts.
+// reveals has an operator read credentials on a page. The page shows those of px_1. For px_4 the
+// provider fails, with secrets in its reply. Both attempts are recorded as facts.
 func (w *world) reveals(c canaries, line daemon.ReadyLine) {
 	w.t.Helper()
 	b := w.browser()

@@ -9,7 +9,7 @@ import (
 	"perennial/ledger/report"
 )
 
-// TestTheLogSaysWhatPeopleDecided, by name and reason, and nothing that happened automatically.
+// Each log entry has the name and the reason. Automatic events are not in the log.
 func TestTheLogSaysWhatPeopleDecided(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 6)
@@ -34,7 +34,7 @@ func TestTheLogSaysWhatPeopleDecided(t *testing.T) {
 	if out := w.mustCLI("operations", "list"); !strings.Contains(out, "2.93 USD") {
 		t.Errorf("the list does not show the net amount:\n%s", out)
 	}
-	w.cli("sweep", "run", "keep", "--by", "ada", "--reason", "so: it is") // held for an approval: 4
+	w.cli("sweep", "run", "keep", "--by", "ada", "--reason", "so: it is") // held for an approval: exit 4
 	plan := ""
 	await(t, "completion offers the plan", func() bool { plan = w.offered("sweep", "approve", ""); return plan != "" })
 	say("sweep", "approve", plan)
@@ -83,7 +83,7 @@ func TestTheLogSaysWhatPeopleDecided(t *testing.T) {
 	}
 }
 
-// TestAnOlderCommandIsOffered by completion, after more commands than it offers at once.
+// Completion offers it although more commands came later than completion lists at first.
 func TestAnOlderCommandIsOffered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 206)
@@ -98,14 +98,14 @@ func TestAnOlderCommandIsOffered(t *testing.T) {
 	w.awaitOffered("first", "status", "fi")
 }
 
-// awaitOffered waits until completion offers these values: it offers nothing where the
-// runner does not answer soon.
+// awaitOffered waits until completion offers these values. Completion offers nothing while the
+// runner is slow to answer.
 func (w *world) awaitOffered(want string, words ...string) {
 	w.t.Helper()
 	await(w.t, strings.Join(words, " ")+" is completed with "+want, func() bool { return w.offered(words...) == want })
 }
 
-// offered is what completion offers for the last of some words, beside flags.
+// offered returns what completion offers for the last word, except flags.
 func (w *world) offered(words ...string) string {
 	w.t.Helper()
 	var values []string

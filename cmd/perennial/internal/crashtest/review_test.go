@@ -9,8 +9,7 @@ import (
 	"perennial/schedules/plans"
 )
 
-// sweepAgain fires the schedule until everything was listed
-// again since its last renewal.
+// sweepAgain fires the schedule until every proxy has been listed since its last renewal.
 func (w *world) sweepAgain(schedule string) (p plans.Plan) {
 	w.t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
@@ -25,7 +24,7 @@ func (w *world) sweepAgain(schedule string) (p plans.Plan) {
 			}
 			continue
 		}
-		if !strings.Contains(errs, "has fired before") { // the seconds of a minute are taken
+		if !strings.Contains(errs, "has fired before") { // this second already has a slot
 			w.t.Fatalf("sweep run: exit %d\n%s", code, errs)
 		}
 	}

@@ -17,10 +17,9 @@ import (
 	"perennial/schedules/plans"
 )
 
-// Helpers that a client program would write for itself: the tests of processes use the
-// subjects, the exit codes and the JSON that are documented.
+// These helpers use the documented subjects, exit codes and JSON, as a client program would.
 
-// request asks a verb of the account's service.
+// request sends a request to a verb of the account's service.
 func request(ctx context.Context, q *queue.Queue, verb string, question, answer any) error {
 	data, err := json.Marshal(question)
 	if err != nil {
@@ -33,7 +32,7 @@ func request(ctx context.Context, q *queue.Queue, verb string, question, answer 
 	return json.Unmarshal(reply, answer)
 }
 
-// endOf waits until nothing is left to do for a command.
+// endOf waits until a command has ended.
 func endOf(ctx context.Context, q *queue.Queue, id string) (status inspect.CommandStatus, err error) {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
@@ -56,7 +55,7 @@ func endOf(ctx context.Context, q *queue.Queue, id string) (status inspect.Comma
 	}
 }
 
-// commandIn is the command that an event is about, "" for none.
+// commandIn returns the ID of an event's command, "" for none.
 func commandIn(e events.Event) string {
 	var event struct {
 		Data fact.Ref `json:"data"`
@@ -67,7 +66,7 @@ func commandIn(e events.Event) string {
 	return event.Data.CommandID
 }
 
-// sweepCode is the exit code of a sweep with this plan (docs/cli.md).
+// sweepCode returns the exit code of a sweep with this plan (docs/cli.md).
 func sweepCode(p plans.Plan) int {
 	switch {
 	case p.State == schedules.StateHeld || p.LeftOutCounts[plans.ReasonPerson] > 0:

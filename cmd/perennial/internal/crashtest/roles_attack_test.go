@@ -18,7 +18,7 @@ import (
 	"perennial/queue"
 )
 
-// victim is everything of an account that no other user may have changed.
+// victim is everything of an account that no other user may change.
 type victim struct {
 	Events, Commands, Dead uint64
 	Ready                  string
@@ -42,15 +42,15 @@ func (w *world) seen(line daemon.ReadyLine, ops *role, account string) (v victim
 	return v
 }
 
-// TestNoRoleReachesWhatIsNotItsOwn plays the attacks of a penetration test: reply
-// subjects, deliver subjects, verbs, streams, leases, inboxes, other accounts.
+// The test plays the attacks of a penetration test: reply subjects, deliver subjects, verbs,
+// streams, leases, inboxes, other accounts.
 func TestNoRoleReachesWhatIsNotItsOwn(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world, run *process, line daemon.ReadyLine) {
 		prod, sub, view, theirs := w.as(line, "prod"), w.as(line, "sub"), w.as(line, "view"), w.as(line, "other-ops")
-		await(t, "the start of other is published", func() bool { return w.seen(line, theirs, "other").Events == 3 }) // and from when its schedule counts
+		await(t, "the start of other is published", func() bool { return w.seen(line, theirs, "other").Events == 3 }) // with the fact from when its schedule counts
 		before := w.seen(line, theirs, "other")
-		spied := spies(t, w.as(line, "sub2")) // which asks for nothing itself
+		spied := spies(t, w.as(line, "sub2")) // sends no request itself, so that nothing may arrive
 		w.attackByReply(prod)
 		w.attackByVerbs(prod, sub, view)
 		w.attackByJetStream(sub, view, prod)
@@ -63,11 +63,11 @@ func TestNoRoleReachesWhatIsNotItsOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, s := range spied {
-			if m, err := s.NextMsg(time.Millisecond); err == nil { // what would come has come
+			if m, err := s.NextMsg(time.Millisecond); err == nil { // every message has arrived by now
 				t.Errorf("a stranger reads %s: %.100s", m.Subject, m.Data)
 			}
 		}
-		for _, account := range []string{"main", "other"} { // it works on, and what came is carried out
+		for _, account := range []string{"main", "other"} { // the account still works, and executes what it received
 			user := map[string]string{"main": "ops", "other": "other-ops"}[account]
 			w.mustCLI(slices.Concat([]string{"order", "--item", "off_us_1=1", "--id", "after", "--wait", "-a", account}, w.login(line, user))...)
 		}
@@ -78,7 +78,7 @@ func TestNoRoleReachesWhatIsNotItsOwn(t *testing.T) {
 	})
 }
 
-// spies listen where nothing of another user may come.
+// spies subscribes to subjects on which no message of another user may arrive.
 func spies(t testing.TB, users ...*role) (all []*nats.Subscription) {
 	t.Helper()
 	for _, r := range users {
@@ -96,7 +96,8 @@ func spies(t testing.TB, users ...*role) (all []*nats.Subscription) {
 	return all
 }
 
-// attackByReply names, as the reply of a command, what the stream's answer must not reach.
+// attackByReply publishes commands whose reply subject would make the stream's acknowledgement an
+// attack.
 func (w *world) attackByReply(prod *role) {
 	w.t.Helper()
 	for i, reply := range []string{
@@ -118,7 +119,8 @@ func (w *world) attackByReply(prod *role) {
 	}
 }
 
-// attackByVerbs asks for what the role has no right to, under its own name and a forged one.
+// attackByVerbs calls verbs without the right role, under the user's own name and under a forged
+// one.
 func (w *world) attackByVerbs(users ...*role) {
 	w.t.Helper()
 	for _, r := range users {
@@ -138,7 +140,7 @@ func (w *world) attackByVerbs(users ...*role) {
 	}
 }
 
-// attackByJetStream writes, deletes and reads what belongs to the runner or to other.
+// attackByJetStream writes, deletes and reads what belongs to the runner or to the account other.
 func (w *world) attackByJetStream(users ...*role) {
 	w.t.Helper()
 	for _, r := range users {
@@ -163,8 +165,8 @@ func (w *world) attackByJetStream(users ...*role) {
 	}
 }
 
-// attackByDeliverSubject has JetStream push an event to a verb of another account, and
-// takes what another subscriber has made.
+// attackByDeliverSubject asks JetStream to push events to another account's verb. It also tries to
+// take over another subscriber's consumer.
 func (w *world) attackByDeliverSubject(line daemon.ReadyLine, sub, view *role) {
 	w.t.Helper()
 	create := func(r *role, subject, stream string, config map[string]any) {
@@ -183,7 +185,7 @@ func (w *world) attackByDeliverSubject(line daemon.ReadyLine, sub, view *role) {
 			}
 		}
 	}
-	// The stream of the body is another than that of the subject.
+	// The stream in the body differs from the stream in the subject.
 	create(sub, "$JS.API.CONSUMER.CREATE.PERENNIAL_EVENTS_main", queue.EventsStream("other"), map[string]any{"ack_policy": "none"})
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
@@ -203,7 +205,7 @@ func (w *world) attackByDeliverSubject(line daemon.ReadyLine, sub, view *role) {
 	if _, err := sub.js.Consumer(ctx, queue.EventsStream("main"), "mine"); err != nil {
 		w.t.Error(err)
 	}
-	ops := w.as(line, "ops") // who can make room
+	ops := w.as(line, "ops") // the operator may delete consumers
 	stream, err := ops.js.Stream(ctx, queue.EventsStream("main"))
 	if err != nil {
 		w.t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 	"perennial/ledger/testrun"
 )
 
-// natsUsers gives each role to a user of main, and other has an operator of its own.
+// natsUsers gives each role to a user of main. The account other has its own operator.
 const natsUsers = `[
   {user: prod, password_file: nats.secret, roles: [{role: producer, accounts: [main]}]},
   {user: sub, password_file: nats.secret, roles: [{role: subscriber, accounts: [main]}]},
@@ -33,8 +33,8 @@ const natsUsers = `[
 
 const natsPassword = "Users-of-nats-7"
 
-// natsServers are the servers on which each role is tested: the embedded one, and
-// external ones that run with what `nats-config` prints.
+// natsServers names the servers on which each role is tested: the embedded one, and external ones
+// with the configuration that `nats-config` prints.
 type natsServers string
 
 const (
@@ -43,7 +43,7 @@ const (
 	jwtNATS      natsServers = "jwt"
 )
 
-// withRoles runs two accounts under the users.
+// withRoles runs two accounts with natsUsers.
 func withRoles(t testing.TB, on natsServers) (w *world, run *process, line daemon.ReadyLine) {
 	t.Helper()
 	w = twoAccounts(t)
@@ -79,7 +79,7 @@ func withRoles(t testing.TB, on natsServers) (w *world, run *process, line daemo
 	return w, run, line
 }
 
-// startAs runs the server under a configuration of accounts, with one password for all.
+// startAs runs the server with these NATS accounts, and one password for all users.
 func (n *natsProcess) startAs(accounts string) {
 	t := n.w.t
 	t.Helper()
@@ -108,8 +108,7 @@ func (w *world) copyFile(from, to string) {
 	w.write(to, string(text), 0o600)
 }
 
-// login are the arguments with which the program's commands run as a user from another
-// machine.
+// login returns the flags with which the program's commands run as a user from another machine.
 func (w *world) login(line daemon.ReadyLine, user string) []string {
 	if w.has(user + ".creds") {
 		return []string{"--config", filepath.Join(w.dir, user+".yaml")}
@@ -117,14 +116,13 @@ func (w *world) login(line daemon.ReadyLine, user string) []string {
 	return []string{"--nats", fmt.Sprintf("nats://%s:%s@%s", user, natsPassword, line.NATS[strings.LastIndexAny(line.NATS, "/@")+1:])}
 }
 
-// role is a client of one user.
 type role struct {
 	*nats.Conn
 	t  testing.TB
 	js jetstream.JetStream
 }
 
-// dial is a plain client, of a server without users.
+// dial connects to a server without users.
 func dial(t testing.TB, url string) *role {
 	t.Helper()
 	nc, err := nats.Connect(url)
@@ -154,7 +152,7 @@ func (w *world) as(line daemon.ReadyLine, user string) *role {
 	return &role{nc, w.t, js}
 }
 
-// TestAStandbyMakesConsumersForSubscribers while no runner holds the account.
+// No runner leads the account then.
 func TestAStandbyMakesConsumersForSubscribers(t *testing.T) {
 	t.Parallel()
 	w, holder, line := withRoles(t, externalNATS)
@@ -168,8 +166,8 @@ func TestAStandbyMakesConsumersForSubscribers(t *testing.T) {
 	}
 }
 
-// cannot fails the test when a request is answered with anything but an error. The server
-// reports a forbidden subject before it answers later messages.
+// cannot fails the test unless the request gets an error. The server reports a forbidden subject
+// before it answers later messages.
 func (r *role) cannot(subject, body string) {
 	r.t.Helper()
 	r.cannotSend(&nats.Msg{Subject: subject, Data: []byte(body)})
@@ -199,7 +197,7 @@ func (r *role) cannotSend(m *nats.Msg) {
 	}
 }
 
-// verb sends a request to main and fails the test when main refuses it.
+// verb sends a request to main, and fails the test if main refuses it.
 func (r *role) verb(verb, body string) string {
 	r.t.Helper()
 	answer, err := r.Request("perennial.svc.main."+verb, []byte(body), patience)
@@ -224,7 +222,7 @@ func onEach(t *testing.T, do func(t *testing.T, w *world, run *process, line dae
 	}
 }
 
-// TestEachRoleDoesWhatItIsFor uses plain NATS clients with their default inboxes.
+// The test uses plain NATS clients with their default inboxes.
 func TestEachRoleDoesWhatItIsFor(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world, _ *process, line daemon.ReadyLine) {
@@ -291,8 +289,8 @@ func TestEachRoleDoesWhatItIsFor(t *testing.T) {
 	})
 }
 
-// refusedAs runs commands that the producer's role forbids: each command reports the
-// refusal at once and does not wait for an answer.
+// refusedAs runs commands that the producer's role forbids. Each command reports the refusal
+// immediately instead of waiting for an answer.
 func (w *world) refusedAs(line daemon.ReadyLine, user string) {
 	w.t.Helper()
 	for args, subject := range map[string]string{
@@ -306,8 +304,8 @@ func (w *world) refusedAs(line daemon.ReadyLine, user string) {
 	}
 }
 
-// TestEveryChangeNeedsAReason also when the server names the operator. `reconcile` needs
-// none: it books what the provider shows, and nothing that a person enters.
+// A reason is required even if the server names the operator. `reconcile` needs none, because it
+// only books what the provider shows.
 func TestEveryChangeNeedsAReason(t *testing.T) {
 	t.Parallel()
 	w, _, line := withRoles(t, embeddedNATS)
@@ -339,7 +337,7 @@ func TestEveryChangeNeedsAReason(t *testing.T) {
 	}
 }
 
-// aFact reads the first event of a type as a client does.
+// aFact reads the first event of a type, as a client would.
 func aFact[F any](r *role, eventType string) (f F) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
@@ -361,7 +359,7 @@ func aFact[F any](r *role, eventType string) (f F) {
 	return event.Data
 }
 
-// commandsAs runs the program's commands as an operator would from another machine.
+// commandsAs runs the program's commands as an operator from another machine.
 func (w *world) commandsAs(line daemon.ReadyLine, user string) {
 	w.t.Helper()
 	for _, args := range [][]string{
@@ -372,8 +370,7 @@ func (w *world) commandsAs(line daemon.ReadyLine, user string) {
 	}
 }
 
-// TestCommandsOnTheMachineOfTheRunNeedNoPassword: the commands connect as a user of their
-// own, with the password that the run wrote.
+// The commands connect as their own user, with the password that the run wrote.
 func TestCommandsOnTheMachineOfTheRunNeedNoPassword(t *testing.T) {
 	t.Parallel()
 	w, run, _ := withRoles(t, embeddedNATS)
@@ -393,7 +390,7 @@ func TestCommandsOnTheMachineOfTheRunNeedNoPassword(t *testing.T) {
 	}
 }
 
-// TestTheFileOfARunReplacesALink and leaves the file that the link points to.
+// The file that the link points to stays unchanged.
 func TestTheFileOfARunReplacesALink(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -411,7 +408,7 @@ func TestTheFileOfARunReplacesALink(t *testing.T) {
 	w.mustCLI("status")
 }
 
-// TestAProducersOrderAsksNothingForbidden: a violation in the server's log is an alarm.
+// A permission violation in the server's log counts as an alarm.
 func TestAProducersOrderAsksNothingForbidden(t *testing.T) {
 	t.Parallel()
 	w, run, line := withRoles(t, embeddedNATS)

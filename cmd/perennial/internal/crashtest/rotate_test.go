@@ -11,9 +11,9 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 )
 
-// TestAccountRotate: the program tries a new key before it changes anything, keeps the
-// text of the configuration, and reports what may have been executed under the old App ID
-// instead of sending it under the new one.
+// The program tries the new key before it changes anything, and keeps the text of the
+// configuration. It reports requests that may have been executed under the old App ID instead of
+// sending them under the new one.
 func TestTrap44AccountRotate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 4)

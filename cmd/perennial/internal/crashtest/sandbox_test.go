@@ -10,8 +10,8 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// The flags of `sandbox` take effect: a key that asks too often gets the Retry-After of
-// the flag, and the security policy refuses the default User-Agent of a script.
+// A key over its rate gets the flag's Retry-After. The security policy refuses a script's default
+// User-Agent.
 func TestSandboxFlags(t *testing.T) {
 	t.Parallel()
 	p := start(t, t.TempDir(), "sandbox", "--rate", "0.001", "--refuse-script-agents", "--max-connections", "5", "--db", "sandbox.db", "--charges", "charges.jsonl")
@@ -30,7 +30,7 @@ func TestSandboxFlags(t *testing.T) {
 	if !ok || e.Code != upstream.CodeRateLimited || !e.RetryAfter.Valid || e.RetryAfter.Delay < 1 {
 		t.Errorf("%v", err)
 	}
-	response, err := http.Get(line.Sandbox + "/api/v1/wallet") // as Go-http-client
+	response, err := http.Get(line.Sandbox + "/api/v1/wallet") // the User-Agent is Go-http-client
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,10 +12,9 @@ import (
 	"perennial/schedules/plans"
 )
 
-// TestPartsOfASweepOverMaxPayloadAddUp: more proxies are due than one sweep plans, and
-// the default max_payload of the NATS server is less than half of the plan. The plan adds
-// up, `schedules run` answers with what it publishes, and `schedules list` shows what is left until
-// nothing is.
+// More proxies are due than one sweep plans, and the plan is more than twice as long as the NATS
+// server's default max_payload. The plan adds up, `schedules run` prints what it publishes, and
+// `schedules list` shows the rest until it is zero.
 func TestPartsOfASweepOverMaxPayloadAddUp(t *testing.T) {
 	t.Parallel()
 	const due, planned, maxPayload = 10_120, 10_000, 1 << 20
@@ -55,8 +54,8 @@ func TestPartsOfASweepOverMaxPayloadAddUp(t *testing.T) {
 	}
 }
 
-// checkParts fails the test unless each proxy that is due is planned or left out with a
-// reason, each planned proxy is in one command, and the sums are those of the lines.
+// checkParts checks that each due proxy is planned, or left out with a reason. Each planned proxy
+// is in one command, and the lines add up to the totals.
 func checkParts(t testing.TB, p plans.Plan) {
 	t.Helper()
 	out, sum := 0, int64(0)
@@ -87,7 +86,7 @@ func checkParts(t testing.TB, p plans.Plan) {
 	}
 }
 
-// sweepLeft is the number of proxies that `schedules list` shows as left of the only schedule.
+// sweepLeft returns how many proxies `schedules list` shows as left for the only schedule.
 func (w *world) sweepLeft() int {
 	w.t.Helper()
 	var s schedules.Status

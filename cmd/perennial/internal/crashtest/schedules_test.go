@@ -12,8 +12,7 @@ import (
 	"perennial/schedules"
 )
 
-// TestAPausedScheduleStaysPausedOverAKill, and what its pause kept from being renewed is
-// renewed when it is resumed.
+// The schedule stays paused over a kill. After the resume, it renews what the pause held back.
 func TestAPausedScheduleStaysPausedOverAKill(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
@@ -54,7 +53,7 @@ func TestAPausedScheduleStaysPausedOverAKill(t *testing.T) {
 	}
 }
 
-// TestAPausedAccountIsNamedBesideItsSchedules: what they publish is not sent.
+// The schedules' commands are not sent while the account is paused.
 func TestAPausedAccountIsNamedBesideItsSchedules(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -73,7 +72,7 @@ func TestAPausedAccountIsNamedBesideItsSchedules(t *testing.T) {
 	}
 }
 
-// TestASecondPauseSaysWhatBecomesOfItsReason: no reason is lost without a word.
+// The command says whether it keeps the new reason or the old one.
 func TestASecondPauseSaysWhatBecomesOfItsReason(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
@@ -103,7 +102,8 @@ func TestASecondPauseSaysWhatBecomesOfItsReason(t *testing.T) {
 	}
 }
 
-// TestARenamedScheduleIsNamedUntilItSaysWhatItWas, by everything that a person looks at.
+// `schedules list`, doctor and the metrics report the removed name until the new schedule has
+// `was:`.
 func TestARenamedScheduleIsNamedUntilItSaysWhatItWas(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
@@ -146,7 +146,7 @@ func TestARenamedScheduleIsNamedUntilItSaysWhatItWas(t *testing.T) {
 	w.mustCLI("sweep", "approve", held("fleet").Plan, "--by", "ada", "--reason", "checked")
 }
 
-// TestTheAgeOfABackupIsAMetric, of the run beside which it was made.
+// The backup is made beside a run.
 func TestTheAgeOfABackupIsAMetric(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

@@ -10,8 +10,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// TestEveryEventThatIsPublishedFitsItsSchema publishes the events of a busy day and checks
-// each against its schema in docs/events.
+// The test publishes the events of a busy day and checks each against its schema in docs/events.
 func TestEveryEventThatIsPublishedFitsItsSchema(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 4)
@@ -45,7 +44,6 @@ func TestEveryEventThatIsPublishedFitsItsSchema(t *testing.T) {
 	}
 }
 
-// schemaOf is the published schema of an event.
 func schemaOf(t testing.TB, name string) *jsonschema.Schema {
 	t.Helper()
 	c := jsonschema.NewCompiler()

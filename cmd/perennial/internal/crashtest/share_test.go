@@ -1,4 +1,4 @@
-// One user, one share: while a user takes all that it can, another one works.
+// One user cannot block another: a second user still works while one user takes all it can get.
 
 package crashtest
 
@@ -23,7 +23,7 @@ import (
 	"perennial/queue"
 )
 
-// greed is a running daemon, and a user who takes all of it.
+// greed is a run, and a user who takes all it can get of it.
 type greed struct {
 	w    *world
 	run  *process
@@ -31,9 +31,9 @@ type greed struct {
 	end  chan struct{} // closed when the test ends
 }
 
-// TestOneUserLeavesRoomForAnother: a producer floods without waiting, each message with an
-// inbox of its own, a webhook hangs, a person opens many pages, and connections are opened in
-// number, all at once. Another user's command is taken and answered, and health is.
+// A producer floods without waiting, with an inbox for each message. At the same time a webhook
+// hangs, a browser opens many pages, and many connections are opened. The run still executes and
+// answers another user's command, and answers health checks.
 func TestOneUserLeavesRoomForAnother(t *testing.T) {
 	t.Parallel()
 	g := newGreed(t)
@@ -49,8 +49,8 @@ func TestOneUserLeavesRoomForAnother(t *testing.T) {
 	}
 }
 
-// BenchmarkAnotherUsersWait is from the publishing of a renewal to its answer, while another
-// user takes all that it can; at most 2 s.
+// BenchmarkAnotherUsersWait measures the time from the publication of a renewal to its answer,
+// while another user takes all it can get. The limit is 2 s.
 func BenchmarkAnotherUsersWait(b *testing.B) {
 	g := newGreed(b)
 	defer g.takesAll(math.MaxInt)()
@@ -63,7 +63,7 @@ func BenchmarkAnotherUsersWait(b *testing.B) {
 	b.ReportMetric(longest.Seconds(), "s/longest")
 }
 
-// takesAll takes what one user can get, until stop.
+// takesAll uses everything that one user can get, until stop is called.
 func (g *greed) takesAll(messages int) (stop func()) {
 	greedy := g.w.as(g.line, "greedy")
 	g.opensPages()
@@ -92,8 +92,8 @@ func newGreed(t testing.TB) *greed {
 	return g
 }
 
-// flood sends six commands, whose requests hang, repeatedly: each time with an inbox that
-// waits for the answer. Five have as many inboxes as one user may have.
+// flood publishes six commands repeatedly, whose provider requests hang. Each message names a new
+// inbox for the answer. Five commands already have as many inboxes as one user may have.
 func (g *greed) flood(ctx context.Context, greedy *role, messages int) {
 	inbox := nats.NewInbox()
 	if _, err := greedy.SubscribeSync(inbox + ".*"); err != nil {
@@ -109,7 +109,7 @@ func (g *greed) flood(ctx context.Context, greedy *role, messages int) {
 	}
 }
 
-// opensPages follows changes on more pages than a person may have open.
+// opensPages follows changes on more pages than a user may have open.
 func (g *greed) opensPages() {
 	t := g.w.t
 	t.Helper()
@@ -129,7 +129,7 @@ func (g *greed) opensPages() {
 	}
 }
 
-// opensHTTP opens idle connections, of which the first are closed for the last.
+// opensHTTP opens idle connections. The server closes the oldest for the newest.
 func (g *greed) opensHTTP(connections int) {
 	t := g.w.t
 	t.Helper()
@@ -150,7 +150,6 @@ func (g *greed) opensHTTP(connections int) {
 	}
 }
 
-// opensNATS connects as the greedy user until the server refuses it.
 func (g *greed) opensNATS() {
 	t := g.w.t
 	t.Helper()
@@ -165,7 +164,7 @@ func (g *greed) opensNATS() {
 	t.Error("a user has a thousand connections")
 }
 
-// works renews a proxy as the calm user, and waits for the answer at its inbox.
+// works renews a proxy as the user calm, and waits for the answer at its inbox.
 func (g *greed) works(id, proxy string) {
 	t := g.w.t
 	t.Helper()
@@ -180,7 +179,7 @@ func (g *greed) works(id, proxy string) {
 	m.Data = fmt.Appendf(nil, `{"id":%q,"duration_days":30,"proxy_ids":[%q]}`, id, proxy)
 	m.Header.Set(queue.HeaderReplyTo, answer.Subject)
 	await(t, "the other user's command is stored", func() bool {
-		_, err := calm.js.PublishMsg(ctx, m) // refused while the stream buffers all that it may
+		_, err := calm.js.PublishMsg(ctx, m) // refused while the stream buffers as much as it may
 		return err == nil
 	})
 	said, err := answer.NextMsgWithContext(ctx)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// spoiler is a proxy between the runner and the sandbox. It gives the replies of its
-// script in place of the sandbox's: replies that the provider's document does not allow.
+// spoiler is a proxy between the runner and the sandbox. It replaces the sandbox's replies by those
+// of its script, which the provider's document does not allow.
 type spoiler struct {
 	w      *world
 	target string
@@ -22,23 +22,22 @@ type spoiler struct {
 	seen    []sighting
 }
 
-// script is what happens to the requests that hold a text, a step a request; requests
-// after the last step go through unchanged.
+// script has one step for each request that contains a text. Requests after the last step pass
+// unchanged.
 type script struct {
 	method string
 	holds  string // in the path or in the body
 	steps  []spoil
 }
 
-// spoil is one reply.
 type spoil struct {
-	executed bool   // the sandbox carries the request out first
-	status   int    // of the reply; 0: that of the sandbox
+	executed bool   // the sandbox executes the request first
+	status   int    // of the reply; 0: the sandbox's
 	header   string // one more header: "Name: value"
-	body     string // of the reply; "": that of the sandbox
+	body     string // of the reply; "": the sandbox's
 	raw      func(reply string) string
-	drop     bool // the connection ends without a byte of a reply
-	through  bool // request and reply are unchanged
+	drop     bool // the connection closes without any byte of a reply
+	through  bool // request and reply pass unchanged
 }
 
 type sighting struct {
@@ -47,7 +46,6 @@ type sighting struct {
 	throttled    bool
 }
 
-// spoiled puts a spoiler between the world's runner and the sandbox.
 func (w *world) spoiled(scripts ...*script) *spoiler {
 	w.t.Helper()
 	x := &spoiler{w: w, target: w.sandbox.Sandbox, scripts: scripts}
@@ -74,14 +72,13 @@ func (x *spoiler) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	step.answer(out, reply)
 }
 
-// forwarded is what the sandbox replied.
 type forwarded struct {
 	status int
 	header http.Header
 	text   string
 }
 
-// next records the request and returns the script's step for it.
+// next records the request and returns its step of the script.
 func (x *spoiler) next(r *http.Request, body string) spoil {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -138,7 +135,7 @@ func (s spoil) answer(out http.ResponseWriter, reply forwarded) {
 	_, _ = io.WriteString(out, reply.text)
 }
 
-// hangUp writes these bytes as they are and closes the connection.
+// hangUp writes these raw bytes and closes the connection.
 func hangUp(out http.ResponseWriter, raw string) {
 	conn, _, err := http.NewResponseController(out).Hijack()
 	if err != nil {
@@ -148,12 +145,12 @@ func hangUp(out http.ResponseWriter, raw string) {
 	_ = conn.Close()
 }
 
-// failure is the body of a refusal.
+// failure returns the body of a refusal.
 func failure(code, message string) string {
 	return fmt.Sprintf(`{"success":false,"code":%q,"message":%q,"data":{},"timestamp":%q,"trace_id":"tr_spoiled"}`, code, message, time.Now().UTC().Format(time.RFC3339))
 }
 
-// sightings copies the requests that came so far.
+// sightings returns a copy of the requests so far.
 func (x *spoiler) sightings() []sighting {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 )
 
-// TestTrap64AKilledRunsAddressesLeadToNoOtherInstallation: A is killed, and B has its ports.
-// No command in A's directory reaches B.
+// Installation A is killed, and installation B takes its ports. No command in A's directory reaches
+// B.
 func TestTrap64AKilledRunsAddressesLeadToNoOtherInstallation(t *testing.T) {
 	t.Parallel()
 	ports := []string{"--nats-listen", freeAddress(t), "--http", freeAddress(t)}

@@ -9,8 +9,8 @@ import (
 	"perennial/cmd/perennial/internal/verbs"
 )
 
-// TestStatusSaysWhatNeedsAPerson: an operation in review, a plan that waits, a dead letter, a
-// paused account, proxies in no schedule. Without a runner it is what the ledger knows.
+// `status` counts an operation that needs review, a waiting plan, dead letters, a paused account,
+// and proxies in no schedule. Without a runner it shows what the ledger knows.
 func TestStatusSaysWhatNeedsAPerson(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 4)
@@ -25,7 +25,7 @@ func TestStatusSaysWhatNeedsAPerson(t *testing.T) {
 	if _, errs, code := w.cli("schedules", "run", "dear"); code != cli.ExitPerson {
 		t.Fatalf("%d %s", code, errs)
 	}
-	// It is published twice.
+	// publish sends it twice.
 	crashed{{id: "dead", subject: "perennial.commands.main.proxy.renew", body: []byte("{")}}.publish(t, line.NATS)
 	w.mustCLI("accounts", "pause", "--reason", "the provider moves")
 	glance := func() (v verbs.Summary) {
@@ -64,8 +64,8 @@ func TestStatusSaysWhatNeedsAPerson(t *testing.T) {
 	}
 }
 
-// TestStatusSaysWhatIsNotKnown: of an account without a schedule who renews its proxies, and
-// after a restart the difference that was found before it.
+// Without a schedule, `status` says that nothing renews the proxies. After a restart it still shows
+// the difference that was found before.
 func TestStatusSaysWhatIsNotKnown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
@@ -87,7 +87,7 @@ func TestStatusSaysWhatIsNotKnown(t *testing.T) {
 			t.Errorf("%s", out)
 		}
 	}
-	w.spends("300") // what the books held before the renewal
+	w.spends("300") // the wallet again holds what it held before the renewal
 	if _, errs, code := w.cli("ledger", "reconcile", "-o", "json"); code != cli.ExitPerson || !strings.Contains(errs, "not compared: the provider's wallet is 3.00 USD off") {
 		t.Errorf("%d %s", code, errs)
 	}
@@ -109,8 +109,8 @@ func TestStatusSaysWhatIsNotKnown(t *testing.T) {
 	}
 }
 
-// TestAnIDIsFreeAfterARefusal: corrected content under the id of a refused command is a new
-// command, and the command line says so. A user who reads that it is not done orders again.
+// Corrected content under the ID of a refused command is a new command, and the command line says
+// so. Otherwise a user would order again under another ID.
 func TestAnIDIsFreeAfterARefusal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
@@ -138,8 +138,7 @@ func TestAnIDIsFreeAfterARefusal(t *testing.T) {
 	}
 }
 
-// TestAComparisonWaitsOutARetryAfter: a person's comparison uses the whole rate, and is the
-// first to be refused.
+// An operator's comparison uses the whole rate, so that the provider refuses it first.
 func TestAComparisonWaitsOutARetryAfter(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

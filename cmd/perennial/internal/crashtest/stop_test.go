@@ -34,9 +34,8 @@ func load() (c crashed) {
 	return c
 }
 
-// TestAStopUnderFullLoadAbandonsNothing: the run records each request that it sent with
-// its reply, publishes every fact and exits with 0. The next run finds no request without
-// an outcome and does the rest.
+// The stopping run records each sent request with its reply, publishes every fact and exits with 0.
+// The next run finds no request without an outcome, and does the rest.
 func TestAStopUnderFullLoadAbandonsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 200)
@@ -77,7 +76,7 @@ func TestAStopUnderFullLoadAbandonsNothing(t *testing.T) {
 	}
 }
 
-// stateCounts counts the operations that the runner left, by state.
+// stateCounts counts the stopped runner's operations by state.
 func (w *world) stateCounts() map[fact.State]int64 {
 	w.t.Helper()
 	l, err := ledger.Open(w.t.Context(), ledger.Config{Path: w.ledgerFile(), Clock: time.Now, ReadOnly: true})
@@ -92,9 +91,9 @@ func (w *world) stateCounts() map[fact.State]int64 {
 	return counts
 }
 
-// TestASecondSignalStopsAtOnceAndLosesNothing: the provider has executed the requests but
-// does not reply. After the first signal the run waits for the replies, after the second
-// it ends. The next run sends the requests again under the same keys.
+// The provider has executed the requests, but does not reply. After the first signal the run waits
+// for the replies, after the second it ends. The next run sends the requests again with the same
+// keys.
 func TestASecondSignalStopsAtOnceAndLosesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 200)
@@ -122,9 +121,8 @@ func TestASecondSignalStopsAtOnceAndLosesNothing(t *testing.T) {
 	w.finish(c)
 }
 
-// TestTrap74ARunOutlivesTheReadersOfItsOutput: nothing reads its log any more, as when a
-// journal is restarted, and the run logs on; SIGHUP has it drain. Short commands end with
-// their reader.
+// Nothing reads the log any more, as when journald restarts. The run continues, and SIGHUP makes it
+// drain. Short commands end when their reader does.
 func TestTrap74ARunOutlivesTheReadersOfItsOutput(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
@@ -133,7 +131,7 @@ func TestTrap74ARunOutlivesTheReadersOfItsOutput(t *testing.T) {
 	cmd := exec.Command(w.executable(), "run")
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = w.dir, append(os.Environ(), execVariable+"=1"), out, errs
 	hangUp := make(chan os.Signal, 1)
-	signal.Notify(hangUp, syscall.SIGHUP) // where these tests run under nohup, the run would inherit that it is ignored
+	signal.Notify(hangUp, syscall.SIGHUP) // under nohup, the run would inherit that SIGHUP is ignored
 	err := cmd.Start()
 	signal.Stop(hangUp)
 	if err != nil {

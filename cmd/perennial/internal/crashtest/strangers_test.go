@@ -13,9 +13,8 @@ import (
 	"perennial/queue/events"
 )
 
-// TestAStrangersEventIsNotTheEndOfAnAccount: while another client's event is on the stream
-// the account sends nothing; an operator then has the events published again. The server
-// is the embedded one.
+// Another client's event is on the stream of the embedded server, and the account sends nothing.
+// After an operator's `--refill-events` the account works again.
 func TestAStrangersEventIsNotTheEndOfAnAccount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
@@ -32,7 +31,7 @@ func TestAStrangersEventIsNotTheEndOfAnAccount(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.cli("renew", "px_2", "--id", "second") // the stranger's event is where its facts belong; a fact of the runner's own may have met it already
+	w.cli("renew", "px_2", "--id", "second") // its facts belong where the stranger's event is; an earlier fact may have met that event already
 	if code := run.wait(); code != cli.ExitFailed || !strings.Contains(run.stderr.String(), "was not published by this program") {
 		t.Fatalf("exit %d\n%s", code, run.stderr)
 	}
@@ -46,7 +45,7 @@ func TestAStrangersEventIsNotTheEndOfAnAccount(t *testing.T) {
 		t.Errorf("the log does not report the event of the stranger:\n%s", run.stderr)
 	}
 	w.mustCLI("ledger", "verify", "--against-events")
-	w.settled(run, "first", "second") // the ledger notes how far it was published
+	w.settled(run, "first", "second") // the ledger records how far it was published
 	run, line = w.run("--refill-events")
 	w.readySays(line, ready)
 	again, err := nats.Connect(line.NATS)
@@ -64,8 +63,8 @@ func TestAStrangersEventIsNotTheEndOfAnAccount(t *testing.T) {
 	}
 }
 
-// TestAStreamThatKnowsMoreIsNotMadeAnew: a stream with a later event than the ledger's is
-// not filled again, even if a stranger published that event.
+// A stream with a later event than the ledger's is not refilled, even if another client published
+// that event.
 func TestAStreamThatKnowsMoreIsNotMadeAnew(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
@@ -92,8 +91,8 @@ func TestAStreamThatKnowsMoreIsNotMadeAnew(t *testing.T) {
 	}
 }
 
-// onLooseNATS runs an account on an external server that permits everything to every
-// client, and returns such a client.
+// onLooseNATS runs an account on an external server that permits everything to every client. It
+// returns such a client.
 func onLooseNATS(t testing.TB, proxies int) (w *world, run *process, nc *nats.Conn) {
 	t.Helper()
 	w = newWorld(t, proxies)
@@ -111,8 +110,7 @@ func onLooseNATS(t testing.TB, proxies int) (w *world, run *process, nc *nats.Co
 	return w, run, nc
 }
 
-// TestAStrangersHandOnTheLeaseStopsNoAccount on a server where other clients may write the
-// lease.
+// The server lets other clients write the lease.
 func TestAStrangersHandOnTheLeaseStopsNoAccount(t *testing.T) {
 	t.Parallel()
 	w, run, nc := onLooseNATS(t, 3)
@@ -140,7 +138,7 @@ func TestAStrangersHandOnTheLeaseStopsNoAccount(t *testing.T) {
 	w.settled(run, "first", "second")
 }
 
-// TestAStartBehindAStrangersEventSendsNothing, also when the start is repeated.
+// A repeated start sends nothing either.
 func TestAStartBehindAStrangersEventSendsNothing(t *testing.T) {
 	t.Parallel()
 	w, run, nc := onLooseNATS(t, 4)

@@ -16,8 +16,8 @@ import (
 	"perennial/ledger/testrun"
 )
 
-// Each bad line is named, and no line of the file is published, whether before or after
-// a bad one.
+// Each bad line is named, and no line of the file is published, neither before nor after the bad
+// one.
 func TestSubmitPublishesAllOrNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
@@ -49,8 +49,8 @@ not json
 	w.settled(run)
 }
 
-// CSV as spreadsheets write it, with a byte order mark, semicolons, carriage returns and
-// empty rows, is read from a file and from the standard input.
+// The command reads CSV with a byte order mark, semicolons, carriage returns and empty rows, from a
+// file and from standard input.
 func TestSubmitReadsCSVAsSpreadsheetsWriteIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
@@ -82,8 +82,7 @@ func TestSubmitReadsCSVAsSpreadsheetsWriteIt(t *testing.T) {
 	w.settled(run, "o1")
 }
 
-// TestADryRunSaysWhatWouldBeRefused: a ceiling under the price, an offer that does not
-// exist, a wallet that is too low.
+// The refusals are a ceiling below the price, an unknown offer, and too little money in the wallet.
 func TestADryRunSaysWhatWouldBeRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -100,7 +99,7 @@ func TestADryRunSaysWhatWouldBeRefused(t *testing.T) {
 	}
 }
 
-// TestADryRunNamesProxiesThatTheAccountDoesNotKnow: their renewal would be refused.
+// The provider would refuse their renewal.
 func TestADryRunNamesProxiesThatTheAccountDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
@@ -123,7 +122,7 @@ func TestADryRunNamesProxiesThatTheAccountDoesNotKnow(t *testing.T) {
 	}
 }
 
-// TestABadLineNamesItsIDWhateverIsWrong, also when the row cannot become a command.
+// The ID is also named if the row cannot become a command.
 func TestABadLineNamesItsIDWhateverIsWrong(t *testing.T) {
 	t.Parallel()
 	w := &world{t: t, dir: t.TempDir()}
@@ -137,7 +136,7 @@ func TestABadLineNamesItsIDWhateverIsWrong(t *testing.T) {
 	}
 }
 
-// TestAnIDWithOtherContentShowsAConflict and not the outcome of the first content.
+// The first command's outcome is not shown.
 func TestAnIDWithOtherContentShowsAConflict(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
@@ -199,8 +198,8 @@ func TestMistakesOnTheCommandLineSayWhatToDo(t *testing.T) {
 	}
 }
 
-// TestOneCommandIsPricedBeforeItIsPublished: an order at the provider's quote, a renewal at
-// what was last paid for one of its kind; nothing is published.
+// An order shows the provider's quote, and a renewal the last price paid for the same kind. Nothing
+// is published.
 func TestOneCommandIsPricedBeforeItIsPublished(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
@@ -230,10 +229,10 @@ func TestOneCommandIsPricedBeforeItIsPublished(t *testing.T) {
 	w.settled(run, "paid")
 }
 
-// TestRenewLeavesOutWhatIsNotDue: by a time from now, and by an instant.
+// The limit is a duration or a time.
 func TestRenewLeavesOutWhatIsNotDue(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 2) // they live for 24 hours at least
+	w := newWorld(t, 2) // they live for at least 24 hours
 	run, _ := w.run()
 	if out, errs, code := w.cli("renew", "px_1", "--id", "early", "--due-before", "1h", "--wait"); code != cli.ExitFailed && code != cli.ExitPartly {
 		t.Errorf("exit %d: %s%s", code, out, errs)
@@ -248,8 +247,8 @@ func TestRenewLeavesOutWhatIsNotDue(t *testing.T) {
 	w.settled(run, "due")
 }
 
-// Of two columns with one name the later would win unseen: a ceiling of a cent would
-// become another one.
+// If two columns have the same name, the later one would silently win, and could replace a ceiling
+// of one cent.
 func TestTrap63AHeadingThatNamesAColumnTwiceIsRefused(t *testing.T) {
 	t.Parallel()
 	w := &world{t: t, dir: t.TempDir()}
@@ -263,7 +262,7 @@ func TestTrap63AHeadingThatNamesAColumnTwiceIsRefused(t *testing.T) {
 		for _, again := range []string{column, strings.ToUpper(column), " " + column + "\t", "\u00a0" + column, strings.Replace(column, ".", ". ", 1)} {
 			for _, separator := range []string{",", ";"} {
 				if n++; n%7 > 0 && !testrun.Check {
-					continue // each column, each spelling and each separator in some
+					continue // some of each column, spelling and separator
 				}
 				value := row[column]
 				if separator == ";" {

@@ -9,9 +9,8 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 )
 
-// TestASweepWhoseListIsGoneIsMendedFromTheCommandLine: the alert says that the sweep cannot
-// be made, and each command that the runbook names for it works without the list. Only a
-// start is refused: its schedules would not be those of the file.
+// Each command that the alert's runbook names works without the list. Only a start is refused,
+// because its schedules would differ from the file.
 func TestASweepWhoseListIsGoneIsMendedFromTheCommandLine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)

@@ -13,7 +13,6 @@ import (
 	"perennial/schedules/plans"
 )
 
-// yearly does not fire during a test.
 const yearly = `schedules:
   - name: keep
     cron: "0 0 1 1 *"
@@ -44,8 +43,7 @@ func included(p plans.Plan) (ids []string) {
 	return ids
 }
 
-// TestSweepsFromTheCommandLine shows plans, retires proxies and takes them back, and runs
-// a plan.
+// The test plans and runs sweeps, and retires and restores proxies.
 func TestSweepsFromTheCommandLine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 6)
@@ -106,8 +104,7 @@ func TestSweepsFromTheCommandLine(t *testing.T) {
 	}
 }
 
-// TestAProxyThatIsNotRenewedIsReplaced covers every step: the failed renewal, the order for
-// a replacement, and its delivery.
+// The test covers the failed renewal, the order for a replacement, and its delivery.
 func TestAProxyThatIsNotRenewedIsReplaced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -150,8 +147,7 @@ func TestAProxyThatIsNotRenewedIsReplaced(t *testing.T) {
 	}
 }
 
-// TestTrap55ASweepThatCannotBeMadeIsNotReady: with a key without proxies:read orders continue,
-// and no sweep can be made.
+// A key without proxies:read can order, but not sweep.
 func TestTrap55ASweepThatCannotBeMadeIsNotReady(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -176,8 +172,7 @@ func TestTrap55ASweepThatCannotBeMadeIsNotReady(t *testing.T) {
 	waitForHTTP(t, line.HTTP+"/readyz", "ok\n")
 }
 
-// TestASweepThatNeedsAPersonOrMoneyFails: by its exit code a cron script notices that
-// nothing was renewed.
+// The exit code tells a cron script that nothing was renewed.
 func TestASweepThatNeedsAPersonOrMoneyFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 4)
@@ -185,7 +180,7 @@ func TestASweepThatNeedsAPersonOrMoneyFails(t *testing.T) {
 	w.configure("", "schedules:\n"+fmt.Sprintf(schedule, "ask", "px_1", ", approve_over_cents: 1")+
 		fmt.Sprintf(schedule, "some", "px_2, px_3", ", budget_cents: 500")+fmt.Sprintf(schedule, "none", "px_2", ", daily_budget_cents: 1")+fmt.Sprintf(schedule, "all", "px_4", ""))
 	w.run()
-	for args, says := range map[string]string{ // offers name a price before one was paid; the budget does not count on it
+	for args, says := range map[string]string{ // offers give a price before any renewal is paid; the budget does not use it
 		"renew px_1 --dry-run":          "1 command, list price 3.00 USD, no renewal paid yet; nothing was published",
 		"schedules plan some":           "1 to renew in 1 command, about list price 3.00 USD, no renewal paid yet",
 		"schedules forecast --days 366": ", no renewal paid yet; the wallet holds 500,000.00 USD and pays for all of it",

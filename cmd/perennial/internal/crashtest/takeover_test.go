@@ -11,8 +11,8 @@ import (
 	"perennial/cmd/perennial/internal/cluster"
 )
 
-// TestAStandbyFollowsAndTakesOver: a second runner follows, is ready and does nothing; it
-// works when the first one ends in good order, and when it is killed, and back.
+// The standby follows, is ready and does nothing. It takes over when the leader stops with SIGTERM
+// and when the leader is killed, and the way back works too.
 func TestAStandbyFollowsAndTakesOver(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, 60)
@@ -48,7 +48,7 @@ func TestAStandbyFollowsAndTakesOver(t *testing.T) {
 	p.sameBooks(all.ids())
 }
 
-// TestNodesOfAnEmbeddedServerIsTheRunItself, whose users may not read its NATS.
+// Its NATS users cannot read the heartbeats, so that `nodes` asks the run itself.
 func TestNodesOfAnEmbeddedServerIsTheRunItself(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -72,9 +72,9 @@ func TestNodesOfAnEmbeddedServerIsTheRunItself(t *testing.T) {
 	}
 }
 
-// TestCrashMatrixTakenOver kills the holder at every named moment; another runner, on its
-// own ledger, continues. What the first one may have sent goes again at once under its key;
-// everything ends once.
+// The test kills the leader at every named moment, and another runner continues on its own ledger.
+// It immediately repeats every attempt that may have been sent, with the same idempotency key.
+// Every command ends once.
 func TestCrashMatrixTakenOver(t *testing.T) {
 	t.Parallel()
 	for _, m := range outerMoments() {
@@ -109,8 +109,8 @@ func TestCrashMatrixTakenOver(t *testing.T) {
 	}
 }
 
-// TestAStoppedHolderFindsItselfReplaced: a holder that stood still past its lease sends
-// nothing when it continues, and follows the one that took over.
+// A leader that was stopped past its lease sends nothing when it continues. It follows the new
+// leader.
 func TestAStoppedHolderFindsItselfReplaced(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, 40)
@@ -124,13 +124,13 @@ func TestAStoppedHolderFindsItselfReplaced(t *testing.T) {
 	_ = p.runs[0].cmd.Process.Signal(syscall.SIGSTOP)
 	p.awaitRole(1, "active")
 	all[10:].publish(t, p.nats.url())
-	_ = p.runs[0].cmd.Process.Signal(syscall.SIGCONT) // a question may have gone to it
+	_ = p.runs[0].cmd.Process.Signal(syscall.SIGCONT) // a request may have gone to it
 	p.awaitRole(0, "standby")
 	all[10:].await(t, p.nats.url())
 	p.sameBooks(all.ids())
 }
 
-// TestAnAccountIsNotMovedOnAnEmbeddedServer, which has one runner.
+// An embedded server has only one runner.
 func TestAnAccountIsNotMovedOnAnEmbeddedServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

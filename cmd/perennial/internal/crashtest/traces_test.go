@@ -1,4 +1,4 @@
-// Traces as a receiver of OpenTelemetry's protocol gets them.
+// Traces as an OTLP receiver gets them.
 
 package crashtest
 
@@ -21,13 +21,12 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 )
 
-// receiver is an OTLP receiver over HTTP (OpenTelemetry Protocol, section OTLP/HTTP).
 type receiver struct {
 	url string
 
 	mu    sync.Mutex
 	spans []*tracing.Span
-	all   strings.Builder // what came, as text
+	all   strings.Builder // everything received, as text
 }
 
 func newReceiver(t testing.TB) *receiver {
@@ -56,7 +55,7 @@ func newReceiver(t testing.TB) *receiver {
 	return r
 }
 
-// of are the spans of one trace.
+// of returns the spans of one trace.
 func (r *receiver) of(trace string) (spans []*tracing.Span) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,8 +88,8 @@ func attribute(s *tracing.Span, name string) string {
 	return ""
 }
 
-// TestATraceIsConnectedOverACrashAndARetry: a renewal whose first reply came and was not
-// recorded, and whose second one is lost, is one trace under the publisher's span.
+// The reply to a renewal's first attempt is not recorded, and the reply to the second is lost. All
+// attempts are in one trace under the publisher's span.
 func TestATraceIsConnectedOverACrashAndARetry(t *testing.T) {
 	t.Parallel()
 	const trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -163,7 +162,7 @@ func TestATraceIsConnectedOverACrashAndARetry(t *testing.T) {
 	}
 }
 
-// TestTracesThatNobodyTakesHoldNothingUp: the log says it once.
+// The log reports it once.
 func TestTracesThatNobodyTakesHoldNothingUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 4)

@@ -11,8 +11,8 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 )
 
-// TestTheTutorialsWork runs each page of docs/tutorials from its first line to its last: each
-// command ends with 0, and prints the lines that the page shows below it.
+// TestTheTutorialsWork runs each page of docs/tutorials from the first line to the last. Each
+// command must exit with 0 and print the lines that the page shows below it.
 func TestTheTutorialsWork(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../../../../docs/tutorials/*.md")
@@ -50,18 +50,19 @@ func learn(t *testing.T, page string) {
 	}
 }
 
-// lesson is a reader who does what the page says.
+// lesson plays a reader who follows the page.
 type lesson struct {
 	w       *world
-	run     *process // of the terminal with the runner
-	command []string // the last one that was typed
-	said    string   // what it printed
+	run     *process // in the page's other terminal
+	command []string // the last command typed
+	said    string   // the command's output
 }
 
-// typed are the arguments of a line, those in quotes too.
+// typed matches the arguments of a line, quoted or not.
 var typed = regexp.MustCompile(`'([^']*)'|"([^"]*)"|(\S+)`)
 
-// does types each line that begins with the program's name, and asks the sandbox for faults.
+// does runs each line that begins with the program's name, and sends each curl line's fault to the
+// sandbox.
 func (l *lesson) does(block string) {
 	l.w.t.Helper()
 	for line := range strings.Lines(block) {
@@ -89,7 +90,7 @@ func (l *lesson) does(block string) {
 	}
 }
 
-// runs stops the runner of the page's other terminal, where there is one, and starts it.
+// runs restarts the runner of the page's other terminal.
 func (l *lesson) runs() {
 	l.w.t.Helper()
 	if l.run != nil {
@@ -107,8 +108,8 @@ func (l *lesson) types() {
 	l.said = out + errs
 }
 
-// appends adds to the configuration what the page shows. The schedule has no slot in this
-// test but the one that is asked for.
+// appends adds the shown text to the configuration. The schedule gets a cron that does not fire
+// during the test.
 func (l *lesson) appends(block string) {
 	text, err := os.ReadFile(filepath.Join(l.w.dir, "perennial.yaml"))
 	if err != nil {
@@ -117,7 +118,7 @@ func (l *lesson) appends(block string) {
 	l.w.write("perennial.yaml", string(text)+strings.Replace(block, "*/15 * * * *", "0 0 1 1 *", 1), 0o600)
 }
 
-// replaces puts other addresses into the configuration, where those of the page may be taken.
+// replaces changes the page's addresses in the configuration, because they may be in use.
 func (l *lesson) replaces(oldAndNew ...string) {
 	text, err := os.ReadFile(filepath.Join(l.w.dir, "perennial.yaml"))
 	if err != nil {
@@ -126,8 +127,8 @@ func (l *lesson) replaces(oldAndNew ...string) {
 	l.w.write("perennial.yaml", strings.NewReplacer(oldAndNew...).Replace(string(text)), 0o600)
 }
 
-// sees waits until the last command prints each of the lines, which differ in times. A
-// command that changes something is not typed again.
+// sees waits until the last command prints each of the lines. It repeats the command, unless the
+// command changes something.
 func (l *lesson) sees(block string) {
 	l.w.t.Helper()
 	changes := l.command[0] == "order" || l.command[0] == "init" || l.command[0] == "demo"
@@ -144,8 +145,8 @@ func (l *lesson) sees(block string) {
 	})
 }
 
-// lacks is the first line of the block that the last command did not print. A line "…" stands
-// for lines that the page leaves out.
+// lacks returns the first line of the block that the last command did not print. A line "…" stands
+// for lines that the page omits.
 func (l *lesson) lacks(block string) string {
 	said := "\n" + shape(l.said)
 	for line := range strings.Lines(block) {
@@ -156,7 +157,7 @@ func (l *lesson) lacks(block string) string {
 	return ""
 }
 
-// shape is a text without what differs from run to run: times, and the width of columns.
+// shape removes what differs between runs: times, and the width of columns.
 func shape(text string) string {
 	text = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z`).ReplaceAllString(text, "TIME")
 	text = regexp.MustCompile(`(?m)(\d+ \w+ ago|just now|\bnow$)`).ReplaceAllString(text, "AGO")

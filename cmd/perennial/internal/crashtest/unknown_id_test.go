@@ -13,8 +13,8 @@ import (
 	"perennial/queue"
 )
 
-// described are the verbs of account main as NATS shows them to any client, with the
-// metadata of each.
+// described returns the verbs of the account main with their metadata, as NATS shows them to any
+// client.
 func described(t testing.TB, nc *nats.Conn) map[string]map[string]string {
 	t.Helper()
 	m, err := nc.Request("$SRV.INFO.perennial-main", nil, patience)
@@ -32,7 +32,6 @@ func described(t testing.TB, nc *nats.Conn) map[string]map[string]string {
 	return verbs
 }
 
-// TestAnUnknownIDIsNotFoundByEveryVerb that takes one.
 func TestAnUnknownIDIsNotFoundByEveryVerb(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
@@ -76,13 +75,13 @@ func TestAnUnknownIDIsNotFoundByEveryVerb(t *testing.T) {
 		for _, field := range []string{`"id"`, `"schedule"`, `"plan"`, `"proxy_ids"`, `"proxy_id"`} {
 			takes = takes || strings.Contains(metadata["request_schema"], field+":{")
 		}
-		if takes != asked[verb] && verb != "record" && queue.ValidKind(queue.Kind(verb)) != nil { // their ids are the caller's own
+		if takes != asked[verb] && verb != "record" && queue.ValidKind(queue.Kind(verb)) != nil { // the caller chooses these IDs
 			t.Errorf("%s takes an id: %v, and is asked: %v", verb, takes, asked[verb])
 		}
 	}
 }
 
-// TestCommandsOfTheLineFailForAnUnknownID with one line that says so.
+// Each command prints one line that says so.
 func TestCommandsOfTheLineFailForAnUnknownID(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

@@ -11,9 +11,8 @@ import (
 
 var older = flag.String("older", "", "path of the program in an older version, for TestGoingBackToAnOlderProgram; default: this version goes back to itself")
 
-// TestGoingBackToAnOlderProgram as docs/upgrade.md says: its backup is restored by it, with
-// what the newer one did since from the events stream. Nothing is paid again, and the books
-// are the provider's.
+// The test follows docs/upgrade.md: the older program restores its backup, and later rows from the
+// events stream. Nothing is charged twice, and the books agree with the provider.
 func TestGoingBackToAnOlderProgram(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
@@ -31,8 +30,8 @@ func TestGoingBackToAnOlderProgram(t *testing.T) {
 	awaitReady(t, line)
 	w.mustCLI("order", "--item", "off_us_1=1", "--id", "after", "--wait")
 	w.mustCLI("renew", "px_1", "--id", "renewed", "--wait")
-	// The restore takes from the stream what the backup lacks. It stays paused if a charge is
-	// in neither.
+	// The restore takes from the stream what the backup lacks. If a charge is in neither, the
+	// account stays paused.
 	await(t, "every row is published", func() bool {
 		page, err := w.get(line.HTTP + "/metrics")
 		return err == nil && strings.Contains(page, "perennial_unpublished_rows{account=\"main\"} 0\n")
@@ -47,7 +46,7 @@ func TestGoingBackToAnOlderProgram(t *testing.T) {
 	w.mustCLI("ledger", "restore", "--from", filepath.Join(w.dir, "backup.db"), "--replace")
 	_, line = w.run()
 	awaitReady(t, line)
-	for _, id := range []string{"before", "after"} { // published again: done once
+	for _, id := range []string{"before", "after"} { // published again, and executed once
 		w.mustCLI("order", "--item", map[string]string{"before": "off_us_1=2", "after": "off_us_1=1"}[id], "--id", id, "--wait")
 	}
 	w.mustCLI("renew", "px_1", "--id", "renewed", "--wait")

@@ -8,7 +8,7 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 )
 
-// TestWatchStoredEndsBehindTheLastEvent: a file for those who verify or sum the stream.
+// Users save the output to verify or sum the stream.
 func TestWatchStoredEndsBehindTheLastEvent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

@@ -14,7 +14,7 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 )
 
-// browser is a client that `perennial web login` has signed in.
+// browser returns a client that `perennial web login` has signed in.
 func (w *world) browser() *http.Client {
 	w.t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -28,7 +28,7 @@ func (w *world) browser() *http.Client {
 	return b
 }
 
-// ask gets a page, or sends a form.
+// ask gets a page, or posts a form.
 func ask(b *http.Client, address string, form url.Values) (text string, code int, err error) {
 	var response *http.Response
 	if form == nil {
@@ -43,7 +43,7 @@ func ask(b *http.Client, address string, form url.Values) (text string, code int
 	return string(body), response.StatusCode, errors.Join(err, response.Body.Close())
 }
 
-// formOf is the form token of a page.
+// formOf returns the form token of a page.
 func formOf(t *testing.T, b *http.Client, address string) string {
 	t.Helper()
 	page, _, err := ask(b, address, nil)
@@ -54,16 +54,15 @@ func formOf(t *testing.T, b *http.Client, address string) string {
 	return form[1]
 }
 
-// page is a page as a person sees it who has signed in.
+// page gets a page as a signed-in user.
 func (w *world) page(line daemon.ReadyLine, path string) (string, error) {
 	w.t.Helper()
 	text, _, err := ask(w.browser(), line.HTTP+path, nil)
 	return text, err
 }
 
-// TestAReviewIsAnsweredOnAPage: a reply was lost for good, a person finds the operation on
-// the pages, answers it there, and the books are right. The command that the page shows is
-// one of the command line.
+// A reply was lost for good. An operator finds the operation on the pages and resolves it there,
+// and the books are right. The command line accepts the command that the page shows.
 func TestAReviewIsAnsweredOnAPage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
@@ -127,7 +126,7 @@ func TestAReviewIsAnsweredOnAPage(t *testing.T) {
 		}
 	}
 	w.cli("account", "resume", "--reason", "whatever came last")
-	run.kill() // a session lasts over a restart, and so does an open page
+	run.kill() // a session and an open page survive a restart
 	_, again := w.run("--http", strings.TrimPrefix(line.HTTP, "http://"))
 	awaitReady(t, again)
 	if page := get("/a/main/operation?id=lost"); !strings.Contains(page, "resolved") {
@@ -136,7 +135,7 @@ func TestAReviewIsAnsweredOnAPage(t *testing.T) {
 	w.mustCLI("ledger", "verify")
 }
 
-// words are those of a command line whose quotes are as web.shell writes them.
+// words splits a command line that is quoted as web.shell does it.
 func words(command string) (all []string) {
 	word, quoted := "", false
 	for i := 0; i < len(command); i++ {

@@ -1,4 +1,4 @@
-// An endpoint of webhooks, which checks every signature and answers as a test says.
+// A webhook endpoint that checks every signature and answers as the test says.
 
 package crashtest
 
@@ -20,13 +20,13 @@ import (
 
 const hookSecret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 
-// hook is an endpoint: it checks every signature, and notes what it answered with 2xx.
+// hook is an endpoint. It checks every signature, and records each event that it answers with 2xx.
 type hook struct {
 	t   testing.TB
 	url string
 
 	mu      sync.Mutex
-	random  *rand.Rand // nil: every request is answered with 204
+	random  *rand.Rand // nil: every answer is 204
 	status  int        // of every answer; 0: as random says
 	bodies  map[string]string
 	order   []string // ids in the order of their first 2xx
@@ -57,7 +57,7 @@ func newHook(t testing.TB) *hook {
 	return h
 }
 
-// answer notes a request and answers it, or does not.
+// answer records a request and answers it, or closes the connection.
 func (h *hook) answer(w http.ResponseWriter, id, body string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -71,7 +71,7 @@ func (h *hook) answer(w http.ResponseWriter, id, body string) {
 			status = http.StatusInternalServerError
 		case 1:
 			status = http.StatusTooManyRequests
-		case 2: // it has taken the event, and the reply is lost
+		case 2: // the reply is lost
 			panic(http.ErrAbortHandler)
 		}
 	}
@@ -87,14 +87,14 @@ func (h *hook) answer(w http.ResponseWriter, id, body string) {
 	w.WriteHeader(status)
 }
 
-// behave sets how requests are answered from now on.
+// behave sets how later requests are answered.
 func (h *hook) behave(random *rand.Rand, status int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.random, h.status = random, status
 }
 
-// await waits for so many more requests.
+// await waits for this many more requests.
 func (h *hook) await(more int) {
 	h.t.Helper()
 	late := time.NewTimer(patience)
@@ -123,12 +123,12 @@ func (h *hook) arrived() (order []string, times map[string]int) {
 	return slices.Clone(h.order), maps.Clone(h.times)
 }
 
-// config is the part of perennial.yaml with this endpoint.
+// config returns the part of perennial.yaml with this endpoint.
 func (h *hook) config(more string) string {
 	return fmt.Sprintf("webhooks:\n  - {name: billing, url: %q, secret_file: hook.secret, timeout: 5s%s}\n", h.url, more)
 }
 
-// hooked is the part of a CloudEvent that an order is by.
+// hooked is the part of a CloudEvent that ordered needs.
 type hooked struct {
 	ID   string
 	Data struct {
@@ -137,7 +137,7 @@ type hooked struct {
 	}
 }
 
-// hasAll waits until every event that the stream holds has arrived, byte for byte.
+// hasAll waits until every event on the stream has arrived, byte for byte.
 func (h *hook) hasAll(w *world) {
 	h.t.Helper()
 	await(h.t, "the endpoint has every event", func() bool {
@@ -153,7 +153,7 @@ func (h *hook) hasAll(w *world) {
 	})
 }
 
-// ordered checks that the events of each command arrived in the journal's order.
+// ordered checks that each command's events arrived in the journal's order.
 func (h *hook) ordered() {
 	h.t.Helper()
 	order, _ := h.arrived()

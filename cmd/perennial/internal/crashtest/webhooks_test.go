@@ -1,6 +1,6 @@
 //go:build check
 
-// Webhooks over sockets, from runners that are killed.
+// Webhooks over real sockets, from runners that are killed.
 
 package crashtest
 
@@ -23,8 +23,8 @@ import (
 	"perennial/ledger/testrun"
 )
 
-// TestWebhooksGetEveryEventOverKills of the runner, from an endpoint that fails at random and
-// loses replies: in order, signed, as they are on the stream.
+// The runner is killed repeatedly, and the endpoint fails at random and loses replies. Every event
+// arrives in order, signed, and as it is on the stream.
 func TestWebhooksGetEveryEventOverKills(t *testing.T) {
 	t.Parallel()
 	w, h := newWorld(t, 200), newHook(t)
@@ -56,7 +56,7 @@ func TestWebhooksGetEveryEventOverKills(t *testing.T) {
 	}
 	_, times := h.arrived()
 	run, _ = w.run()
-	h.await(1) // what the start itself says
+	h.await(1) // the events of the start
 	w.stopped(run)
 	for id, n := range times {
 		if _, again := h.arrived(); again[id] != n {
@@ -70,8 +70,8 @@ func TestWebhooksGetEveryEventOverKills(t *testing.T) {
 	}
 }
 
-// TestAnotherRunnerGoesOnWithAWebhook where the killed one was: what was delivered, and
-// stored as such, does not come again.
+// The next runner continues where the killed one was. An event whose delivery is recorded is not
+// delivered again.
 func TestAnotherRunnerGoesOnWithAWebhook(t *testing.T) {
 	t.Parallel()
 	p, h := newPair(t, 60), newHook(t)
@@ -112,8 +112,8 @@ func TestAnotherRunnerGoesOnWithAWebhook(t *testing.T) {
 	}
 }
 
-// TestTwoRunnersDeliverInOrder: the one that had the account stood still past its lease, in
-// the middle of deliveries, and continues beside the one that took over.
+// The leader is stopped past its lease in the middle of deliveries. It continues while the new
+// leader delivers too.
 func TestTwoRunnersDeliverInOrder(t *testing.T) {
 	t.Parallel()
 	p, h := newPair(t, 60), newHook(t)
@@ -138,7 +138,7 @@ func TestTwoRunnersDeliverInOrder(t *testing.T) {
 	h.ordered()
 }
 
-// TestAnArchiveKeepsWhatAWebhookHasNotDelivered, until it has, or is removed.
+// The rows stay until the webhook has delivered them, or is removed.
 func TestAnArchiveKeepsWhatAWebhookHasNotDelivered(t *testing.T) {
 	t.Parallel()
 	w, h := oldWorld(t, ""), newHook(t)
@@ -153,7 +153,7 @@ func TestAnArchiveKeepsWhatAWebhookHasNotDelivered(t *testing.T) {
 			t.Errorf("%+v\n%s", state, out)
 		}
 	}
-	held() // it has not begun
+	held() // nothing is delivered yet
 	run, _ := w.run()
 	h.await(1)
 	w.stopped(run)
@@ -162,7 +162,7 @@ func TestAnArchiveKeepsWhatAWebhookHasNotDelivered(t *testing.T) {
 		t.Errorf("%d %s%s", code, out, errs)
 	}
 	w.configure("", "")
-	held() // its configuration is gone
+	held() // the webhook is no longer configured
 	if out := w.mustCLI("webhook", "list", "-o", "json"); !strings.Contains(out, `"state":"removable"`) {
 		t.Errorf("%s", out)
 	}
@@ -183,8 +183,8 @@ func TestAnArchiveKeepsWhatAWebhookHasNotDelivered(t *testing.T) {
 	}
 }
 
-// TestAnOperatorLooksAfterWebhooks on an embedded server with users, with and without a
-// runner; the address's token and the secret are said nowhere.
+// The embedded server has users, and the commands run with and without a runner. No output shows
+// the URL's token or the secret.
 func TestAnOperatorLooksAfterWebhooks(t *testing.T) {
 	t.Parallel()
 	w, h := newWorld(t, 10), newHook(t)
@@ -232,7 +232,7 @@ func TestAnOperatorLooksAfterWebhooks(t *testing.T) {
 	do(cli.ExitUsage, "webhook", "replay", "billing", "--from-seq", "1000000")
 	do(cli.ExitUsage, "webhook", "replay", "billing")
 	do(cli.ExitUsage, "webhook", "replay", "other", "--from-seq", "1")
-	b := w.browser() // the pages do the same
+	b := w.browser() // the pages offer the same actions
 	form := formOf(t, b, line.HTTP+"/a/main/webhooks")
 	onPage := func(what, want string, fields url.Values) {
 		t.Helper()
@@ -282,7 +282,6 @@ func TestAnOperatorLooksAfterWebhooks(t *testing.T) {
 	}
 }
 
-// replace changes a part of a file.
 func (w *world) replace(name, old, with string) {
 	w.t.Helper()
 	text, err := os.ReadFile(filepath.Join(w.dir, name))
@@ -292,8 +291,7 @@ func (w *world) replace(name, old, with string) {
 	w.write(name, strings.Replace(string(text), old, with, 1), 0o600)
 }
 
-// TestAWebhookThatCannotBeReadStopsItselfOnly: doctor, the log and the list say so, and nothing
-// shows its secret or its address.
+// The doctor, the log and the list report it, and nothing shows the secret or the URL.
 func TestAWebhookThatCannotBeReadStopsItselfOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -324,8 +322,8 @@ func TestAWebhookThatCannotBeReadStopsItselfOnly(t *testing.T) {
 	w.stopped(run)
 }
 
-// TestAWebhookFindsItsPlaceBehindARestore that has lost what the webhook had delivered, with
-// the stream: every event of the history that continues instead arrives.
+// The restore lost the stream and events that the webhook had already delivered. Every event of the
+// restored history still arrives.
 func TestAWebhookFindsItsPlaceBehindARestore(t *testing.T) {
 	t.Parallel()
 	w, h := newWorld(t, 10), newHook(t)
@@ -365,8 +363,8 @@ func TestAWebhookFindsItsPlaceBehindARestore(t *testing.T) {
 	}
 }
 
-// TestAWebhookContinuesAfterItsStreamWasRefilled: NATS lost the position with its streams, and
-// what was not delivered before is delivered after.
+// NATS lost the webhook's position with its streams. Undelivered events are delivered after the
+// refill.
 func TestAWebhookContinuesAfterItsStreamWasRefilled(t *testing.T) {
 	t.Parallel()
 	w, h := newWorld(t, 20), newHook(t)

@@ -11,9 +11,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// wire is a TCP proxy between the runner and the sandbox. At the first POST it calls
-// strike: in the middle of the request, after its execution, or in the middle of the
-// response.
+// wire is a TCP proxy between the runner and the sandbox. At the first POST it calls strike: in the
+// middle of the request, after its execution, or in the middle of the response.
 type wire struct {
 	t        testing.TB
 	listener net.Listener
@@ -24,7 +23,7 @@ type wire struct {
 	once     sync.Once
 }
 
-// through puts a wire between the world's runner and the sandbox; mode "" puts none.
+// through puts a wire between the world's runner and the sandbox, or none if mode is "".
 func (w *world) through(mode string) *wire {
 	w.t.Helper()
 	x := &wire{t: w.t, mode: mode, armed: make(chan struct{})}
@@ -46,7 +45,7 @@ func (w *world) through(mode string) *wire {
 	return x
 }
 
-// arm sets strike; the wire waits for it at the first POST.
+// arm sets strike. The wire waits for it at the first POST.
 func (x *wire) arm(strike func()) {
 	x.strike = strike
 	close(x.armed)
@@ -96,8 +95,9 @@ func (x *wire) carry(client net.Conn) {
 	_ = client.Close()
 }
 
-// copy forwards what is read. at says how many bytes of a read go before strike is called;
-// the rest goes after it. 0: strike is not called. Below 0: no byte goes before it.
+// copy forwards what it reads. at returns how many bytes of a read to forward before strike is
+// called, and the rest follows afterwards. 0: strike is not called. Below 0: no byte is forwarded
+// before strike.
 func (x *wire) copy(to io.Writer, from io.Reader, at func([]byte) int) {
 	buf := make([]byte, 64<<10)
 	for {
