@@ -18,8 +18,8 @@ import (
 	"perennial/schedules"
 )
 
-// TestEveryPageHasTheNavigationWithItsNumber: the number is the runner's, and unknown if
-// it does not say it; the list has one action for each thing.
+// The number comes from the runner, and is unknown if the runner does not report it. The list has
+// one action for each item.
 func TestEveryPageHasTheNavigationWithItsNumber(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
@@ -68,7 +68,7 @@ func TestEveryPageHasTheNavigationWithItsNumber(t *testing.T) {
 	}
 }
 
-// TestBadgeCardAndListCountTheSame: at once, however old the runner's answer is.
+// All three show a change immediately, even if the runner's answer is old.
 func TestBadgeCardAndListCountTheSame(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
@@ -78,7 +78,7 @@ func TestBadgeCardAndListCountTheSame(t *testing.T) {
 	page := h.settled("/a/main/overview")
 	wants(t, page, "1 review", "1 operation on hold")
 	h.main.mu.Lock()
-	h.main.silent = true // from here on no answer is newer
+	h.main.silent = true // the runner answers nothing newer
 	h.main.mu.Unlock()
 	h.main.letters = []Letter{{Seq: 7}}
 	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
@@ -86,7 +86,7 @@ func TestBadgeCardAndListCountTheSame(t *testing.T) {
 			fact.SweepPlanned{Schedule: "keep", Slot: noon, Plan: "9f86d081", Due: 3, EstimateCents: 1080},
 			fact.SweepHeld{Schedule: "keep", Slot: noon, Plan: "9f86d081", Code: fact.SweepHeldApproval, Reason: "over the limit"})
 	}))
-	h.pages.figures.mu.Lock() // an answer that took long is not asked for again
+	h.pages.figures.mu.Lock() // an answer that took an hour is not requested again
 	for _, one := range h.pages.figures.all {
 		one.took = time.Hour
 	}
@@ -98,7 +98,7 @@ func TestBadgeCardAndListCountTheSame(t *testing.T) {
 	}
 }
 
-// TestProxiesThatABudgetSkipsNeedAPerson: they expire although a schedule covers them.
+// The skipped proxies expire although a schedule covers them.
 func TestProxiesThatABudgetSkipsNeedAPerson(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
@@ -108,7 +108,7 @@ func TestProxiesThatABudgetSkipsNeedAPerson(t *testing.T) {
 	wants(t, h.settled("/a/main/attention"), "2 proxies skipped for a budget or the wallet")
 }
 
-// TestANextRunOfAPausedAccountSaysThatNothingIsSent, and two reasons are told apart.
+// The page also keeps the pause's reason and the last run's reason apart.
 func TestANextRunOfAPausedAccountSaysThatNothingIsSent(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
@@ -136,7 +136,7 @@ func TestANextRunOfAPausedAccountSaysThatNothingIsSent(t *testing.T) {
 	wants(t, h.settled("/a/main/schedules"), "Paused by root: not now Last run: declined by root: too early")
 }
 
-// TestTheAccountIsPausedOnThePageOfAttention, by an operator alone.
+// Only an operator can pause the account.
 func TestTheAccountIsPausedOnThePageOfAttention(t *testing.T) {
 	for role, may := range map[Role]bool{Operator: true, Viewer: false} {
 		h := newRig(t)
@@ -154,7 +154,7 @@ func TestTheAccountIsPausedOnThePageOfAttention(t *testing.T) {
 	}
 }
 
-// TestADifferenceThatFindingsExplainIsNoneOfTheWallet: "0.00 off" would say that nothing is wrong.
+// "0.00 off" would suggest that nothing is wrong.
 func TestADifferenceThatFindingsExplainIsNoneOfTheWallet(t *testing.T) {
 	x := jobs.LastReconciliation{At: noon, OK: new(false), Findings: 1, DifferenceCents: new(int64(0))}
 	if text := ReconciledText(x, "USD"); strings.Contains(text, "off") || !strings.HasPrefix(text, "1 finding, ") {
@@ -166,8 +166,8 @@ func TestADifferenceThatFindingsExplainIsNoneOfTheWallet(t *testing.T) {
 	}
 }
 
-// TestTheBooksCardSaysWhatWasCompared: green only where ledger and provider agree to the
-// cent, and a figure only if known.
+// The card is green only if ledger and provider agree to the cent, and shows an amount only if it
+// is known.
 func TestTheBooksCardSaysWhatWasCompared(t *testing.T) {
 	yes, no := true, false
 	compared := func(ok *bool, provider, off int64) *jobs.LastReconciliation {
@@ -207,8 +207,7 @@ func TestTheBooksCardSaysWhatWasCompared(t *testing.T) {
 	}
 }
 
-// TestTheHeadlineIsOfTheNewestComparison: that which a person asked for on the page, before
-// the runner's answer says it too.
+// An operator's comparison on the page counts before the runner's answer includes it.
 func TestTheHeadlineIsOfTheNewestComparison(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
@@ -235,7 +234,7 @@ func TestTheHeadlineIsOfTheNewestComparison(t *testing.T) {
 	wants(t, h.settled("/a/main/money"), ">Changed since the check</h2>", "Booked in the ledger since then 1.00 USD")
 }
 
-// TestTheProvidersWalletIsKnownAfterAStart: as it was read last, with its age.
+// The page shows the last reading with its age.
 func TestTheProvidersWalletIsKnownAfterAStart(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
@@ -248,7 +247,7 @@ func TestTheProvidersWalletIsKnownAfterAStart(t *testing.T) {
 	wants(t, h.settled("/a/main/overview"), "Provider's wallet, 2 hours ago 4,990.00 USD")
 }
 
-// TestAChangeSaysWhatItChanged: and that it changed nothing.
+// The answer also says that nothing changed.
 func TestAChangeSaysWhatItChanged(t *testing.T) {
 	none, one, due, cents := 0, 1, 4, int64(496880)
 	for want, x := range map[string]changeAnswer{

@@ -13,8 +13,8 @@ import (
 	"perennial/cmd/perennial/internal/browsertest"
 )
 
-// TestBrowserDesignSystem: axe finds nothing on the page of the design system, in light and
-// dark, it is nowhere wider than the screen, and a shortened id has its button.
+// axe finds no problem on the page of the design system, light or dark. The page is never wider
+// than the screen, and a shortened ID has its button.
 func TestBrowserDesignSystem(t *testing.T) {
 	h, page := newRig(t), designPage(t)
 	mux := http.NewServeMux()

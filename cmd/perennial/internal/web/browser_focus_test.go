@@ -13,8 +13,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// TestBrowserAReloadKeepsTheFocus: after a page was replaced because something changed, the
-// keyboard is where it was: on the same link, the same button or the same table.
+// After a change replaces the page, the focus stays on the same link, button or table.
 func TestBrowserAReloadKeepsTheFocus(t *testing.T) {
 	h := newRig(t)
 	ctx := browsertest.Chromium(t)

@@ -16,11 +16,11 @@ import (
 	"perennial/cmd/perennial/internal/browsertest"
 )
 
-// browserPages is how many pages of a list a person goes through.
+// browserPages is how many pages of a list the test visits.
 const browserPages = 20
 
-// TestBrowserPagesOfMany: lists of -pages.operations and -pages.proxies are gone through by
-// keyboard alone, page by page: no row is there twice, and none is left out.
+// The test goes through lists of -pages.operations and -pages.proxies page by page, with the
+// keyboard only. No row is missing or repeated.
 func TestBrowserPagesOfMany(t *testing.T) {
 	h := newRig(t)
 	fill(t, h)
@@ -28,7 +28,7 @@ func TestBrowserPagesOfMany(t *testing.T) {
 	link := "/login?code=" + url.QueryEscape(Link(h.pages.Key, Person{Name: "ada", Role: Operator}, h.clock()))
 	browsertest.Does(ctx, t, chromedp.Navigate(h.server.URL+link), browsertest.Click(`//button[text()="Sign in as ada"]`), browsertest.Shows("Overview"))
 
-	// The latest operations come first, and those of one instant in the order of the journal.
+	// The latest operations come first. Operations of the same instant keep the journal's order.
 	rows := h.through(ctx, t, "/a/main/operations", "Older", browserPages)
 	for n := range browserPages * listed {
 		if want := fmt.Sprintf("mass-%d/0001", *massOperations-1-n); n >= len(rows) || rows[n] != want {
@@ -51,11 +51,10 @@ func TestBrowserPagesOfMany(t *testing.T) {
 		}
 	}
 
-	// Filters.
 	browsertest.Does(ctx, t, chromedp.Navigate(h.server.URL+"/a/main/operations"), browsertest.Click(`//p[@class="tabs"]/a[starts-with(., "completed")]`), browsertest.Holds(`location.search.includes("state=completed") && document.readyState === "complete"`), browsertest.Click(`//summary[text()="Filters"]`), chromedp.SendKeys(`input[name="label"]`, "team=red"+kb.Enter),
 		browsertest.Holds(`location.search.includes("team%3Dred") && document.readyState === "complete"`))
 	rows = h.through(ctx, t, browsertest.Says[string](ctx, t, "location.pathname + location.search"), "Older", 3)
-	red := []string{} // of one instant by id, the greatest first
+	red := []string{} // of the same instant by id, the greatest first
 	for n := 0; n < *massOperations; n += 2 {
 		red = append(red, fmt.Sprintf("mass-%d/0001", n))
 	}
@@ -70,8 +69,8 @@ func TestBrowserPagesOfMany(t *testing.T) {
 	}
 }
 
-// through is the first cell of every row of so many pages: each but the first by Tab to its
-// link, and Enter.
+// through returns the first cell of every row on this many pages. It reaches each next page by Tab
+// and Enter.
 func (h *rig) through(ctx context.Context, t *testing.T, path, more string, pages int) (all []string) {
 	t.Helper()
 	browsertest.Does(ctx, t, chromedp.Navigate(h.server.URL+path), chromedp.WaitReady("footer"))
@@ -82,7 +81,7 @@ func (h *rig) through(ctx context.Context, t *testing.T, path, more string, page
 			break
 		}
 		at := browsertest.Says[string](ctx, t, "location.href")
-		browsertest.Does(ctx, t, chromedp.Focus(`main .scroll`)) // the table of the list; what is before it is gone through by TestBrowserKeyboard
+		browsertest.Does(ctx, t, chromedp.Focus(`main .scroll`)) // the table of the list; TestBrowserKeyboard covers what is before it
 		browsertest.Does(ctx, t, browsertest.TabTo(fmt.Sprintf("document.activeElement.innerText === %q", more)), chromedp.KeyEvent(kb.Enter),
 			browsertest.Holds(fmt.Sprintf(`location.href !== %q && document.readyState === "complete" && document.querySelector("footer") !== null`, at)))
 	}

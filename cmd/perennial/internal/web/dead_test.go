@@ -10,8 +10,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// TestDeadLettersAreShownAsText: listed with a cursor, and one in full, bounded, whatever
-// it holds.
+// The list has a cursor. A single dead letter is shown completely up to a limit, whatever it
+// contains.
 func TestDeadLettersAreShownAsText(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "bob", Role: Viewer})
@@ -19,7 +19,7 @@ func TestDeadLettersAreShownAsText(t *testing.T) {
 	for n := range uint64(2*deadShown + 1) {
 		h.main.letters = append(h.main.letters, Letter{Seq: 10 + n, Reason: fmt.Sprintf("reason %d.", 10+n), Subject: "perennial.commands.main.order.create", Text: "{", Bytes: 1, Published: noon})
 	}
-	h.main.letters[1].Text = `"\xff\xfe\x00\x1b[2Jwiped"` // as it comes: quoted
+	h.main.letters[1].Text = `"\xff\xfe\x00\x1b[2Jwiped"` // quoted by the reader
 	h.main.letters[2].Text = "{\n\t\"id\": \"\x1b]0;title\u202egnp\"}"
 	h.main.letters[3].Text = strings.Repeat("é", deadText)
 	h.main.letters[4].Text = ""
@@ -65,8 +65,8 @@ func TestDeadLettersAreShownAsText(t *testing.T) {
 	}
 }
 
-// TestACorrectionThatIsRefusedStaysInItsForm, with the reason and what was typed; only an
-// operator has the form, and none is published.
+// The form keeps the input and shows the reason. Only an operator has the form, and nothing is
+// published.
 func TestACorrectionThatIsRefusedStaysInItsForm(t *testing.T) {
 	h := newRig(t)
 	h.main.letters = append(h.main.letters, Letter{Seq: 8, Reason: "too long", Text: strings.Repeat("x", deadText+1), Bytes: deadText + 1, Published: noon})
@@ -96,7 +96,6 @@ func TestACorrectionThatIsRefusedStaysInItsForm(t *testing.T) {
 	}
 }
 
-// TestACorrectedDeadLetterLeadsToItsCommand.
 func TestACorrectedDeadLetterLeadsToItsCommand(t *testing.T) {
 	h := newRig(t)
 	h.main.answer["dead.requeue"] = map[string]any{"changed": 1}
@@ -106,7 +105,7 @@ func TestACorrectedDeadLetterLeadsToItsCommand(t *testing.T) {
 	wants(t, page, "Done: the corrected command was published (7).", `<a href="/a/main/operation?id=shop%201">shop 1</a>`)
 }
 
-// TestALongListOfDeadLettersIsCut by the bytes that it takes to read them.
+// The limit is the number of bytes that the list must read.
 func TestALongListOfDeadLettersIsCut(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "bob", Role: Viewer})
@@ -121,7 +120,7 @@ func TestALongListOfDeadLettersIsCut(t *testing.T) {
 	}
 }
 
-// TestRunnersAreThoseOfThePersonsAccounts: what runs other accounts is not shown.
+// Runners of other accounts are not shown.
 func TestRunnersAreThoseOfThePersonsAccounts(t *testing.T) {
 	h := newRig(t)
 	bob := h.browser()
@@ -142,7 +141,7 @@ func TestRunnersAreThoseOfThePersonsAccounts(t *testing.T) {
 	}
 }
 
-// TestAnIDOfADeadLetterLeadsToIt: its publisher knows the id alone.
+// The publisher knows only the ID.
 func TestAnIDOfADeadLetterLeadsToIt(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "bob", Role: Viewer})
@@ -155,7 +154,7 @@ func TestAnIDOfADeadLetterLeadsToIt(t *testing.T) {
 	}
 }
 
-// TestWhatWasRefusedNeedsAPerson: for a day, with the reason.
+// The entry stays for a day, with the reason.
 func TestWhatWasRefusedNeedsAPerson(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "bob", Role: Viewer})

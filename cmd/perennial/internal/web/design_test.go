@@ -19,8 +19,8 @@ import (
 	"perennial/schedules"
 )
 
-// design is what testdata/design.html shows: all of the design system on one page. No
-// program serves it.
+// design is the data of testdata/design.html, which shows the whole design system on one page. No
+// program serves that page.
 type design struct {
 	States                                       [][]string // of one colour each
 	Books                                        booksView
@@ -31,7 +31,7 @@ type design struct {
 	Making, Failed, Stale                        Made[int]
 }
 
-// sampleDesign has one of everything.
+// sampleDesign has one example of everything.
 func sampleDesign() design {
 	of := func(data any) view { return view{Account: "main", CanAct: true, Form: "form", Now: noon, Data: data} }
 	earlier, expires := noon.Add(-26*time.Hour), noon.Add(30*time.Hour)
@@ -74,7 +74,7 @@ func sampleDesign() design {
 	return d
 }
 
-// designPage is the page of the design system, made of the templates of the pages.
+// designPage renders the page of the design system from the templates of the pages.
 func designPage(t testing.TB) string {
 	t.Helper()
 	page := func(name string, of view) (template.HTML, error) {
@@ -94,7 +94,7 @@ func designPage(t testing.TB) string {
 	return out.String()
 }
 
-// words are the words of what the group of an expression finds in a text, as a set.
+// words returns the set of words in the matches of an expression's group.
 func words(text, expression string) map[string]bool {
 	all := map[string]bool{}
 	for _, m := range regexp.MustCompile(expression).FindAllStringSubmatch(text, -1) {
@@ -105,8 +105,8 @@ func words(text, expression string) map[string]bool {
 	return all
 }
 
-// TestTheDesignPageIsTheDesignSystem: each class of the style sheet is on the page of the
-// design system, and on a page that people see; that page has no class of its own.
+// Each class of the style sheet is on the page of the design system and on a real page. The page of
+// the design system has no class of its own.
 func TestTheDesignPageIsTheDesignSystem(t *testing.T) {
 	sheet, err := fs.ReadFile(embedded, "static/page.css")
 	check(t, err)
@@ -128,7 +128,7 @@ func TestTheDesignPageIsTheDesignSystem(t *testing.T) {
 	byScript := words(made.String(), `className = "([^"]*)"`)
 	onPages := words(regexp.MustCompile(`\{\{[^{}]*\}\}`).ReplaceAllString(written.String(), " "), `class="([^"]*)"`)
 	for _, level := range levels {
-		onPages[level] = true // of the template "state"
+		onPages[level] = true // from the template "state"
 	}
 	shown := words(designPage(t), `class="([^"]*)"`)
 	if len(styled) < 50 || len(onPages) < 50 || len(byScript) == 0 {

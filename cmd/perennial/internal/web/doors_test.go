@@ -13,13 +13,12 @@ import (
 	"perennial/cmd/perennial/internal/verbs"
 )
 
-// open are the routes that need no login. Every other one is locked.
+// open is the routes that need no login. All others are locked.
 var open = []string{"GET /static/", "GET /static/vendor/{file}", "GET /login", "POST /login"}
 
-// door is one address of the pages.
 type door struct{ pattern, method, path string }
 
-// doors are all routes of the server's own table, each change on its own.
+// allDoors returns all routes of the server's own table, with one door for each change.
 func allDoors(s *Server) (all []door) {
 	for _, pattern := range s.patterns {
 		method, path, _ := strings.Cut(pattern, " ")
@@ -39,10 +38,9 @@ func allDoors(s *Server) (all []door) {
 	return all
 }
 
-// attempt is a request at a door.
 type attempt struct {
 	cookie, form string
-	header       map[string]string // Host among them
+	header       map[string]string // may include Host
 }
 
 func (h *rig) try(d door, a attempt) (code int, body string, header http.Header) {
@@ -66,7 +64,7 @@ func (h *rig) try(d door, a attempt) (code int, body string, header http.Header)
 	return h.do(h.browser(), request)
 }
 
-// session is a cookie of a person, and the token of its forms.
+// session returns a person's cookie and the token of the session's forms.
 func (h *rig) session(p Person, expires time.Time) attempt {
 	x := session{Person: p, ID: rand.Text(), Expires: expires}
 	return attempt{cookie: sign(h.pages.Key, forSession, x), form: h.pages.sessions.formToken(x)}
@@ -77,8 +75,8 @@ func (a attempt) with(name, value string) attempt {
 	return a
 }
 
-// TestEveryDoorIsLockedFromOutside: each route of the server's table, for everybody who may
-// not pass. A route that is added is tried too.
+// The test tries each route of the server's table as everybody who may not pass. A new route is
+// included automatically.
 func TestEveryDoorIsLockedFromOutside(t *testing.T) {
 	h := newRig(t)
 	for _, v := range verbs.All() {
@@ -142,7 +140,7 @@ func TestEveryDoorIsLockedFromOutside(t *testing.T) {
 		}
 	}
 	h.nothingWasChanged()
-	for _, d := range all { // the doors do open
+	for _, d := range all { // the doors do open for the right person
 		if d.path == "/changes" || slices.Contains(open, d.pattern) {
 			continue
 		}
@@ -152,8 +150,7 @@ func TestEveryDoorIsLockedFromOutside(t *testing.T) {
 	}
 }
 
-// tryForms sends a form as another site has a browser send it, with another session's
-// token, and as a viewer.
+// tryForms sends a form from another site, with another session's token, and as a viewer.
 func (h *rig) tryForms(d door, locked bool, ada Person, later time.Time) {
 	h.t.Helper()
 	good := h.session(ada, later)
@@ -190,7 +187,7 @@ func (h *rig) showsNothing(d door, what, page string) {
 	}
 }
 
-// nothingWasChanged: no verb that changes something was asked, and no credential.
+// nothingWasChanged checks that no changing verb was called, and no credential was read.
 func (h *rig) nothingWasChanged() {
 	h.t.Helper()
 	for _, x := range h.main.requests() {

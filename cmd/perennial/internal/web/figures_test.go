@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// TestAFigureIsMadeOnceForAllAndShownWhileANewerOneIsMade.
 func TestAFigureIsMadeOnceForAllAndShownWhileANewerOneIsMade(t *testing.T) {
 	now := atomic.Int64{}
 	f := newFigures(func() time.Time { return noon.Add(time.Duration(now.Load())) })
@@ -27,7 +26,7 @@ func TestAFigureIsMadeOnceForAllAndShownWhileANewerOneIsMade(t *testing.T) {
 	if m := ask(); m.Known() || !m.Pending() || m.Since.IsZero() {
 		t.Fatalf("a figure that is being made is %+v", m)
 	}
-	if m := ask(); !m.Pending() { // the same one
+	if m := ask(); !m.Pending() { // the same computation
 		t.Fatalf("%+v", m)
 	}
 	made := f.next()
@@ -51,8 +50,8 @@ func TestAFigureIsMadeOnceForAllAndShownWhileANewerOneIsMade(t *testing.T) {
 	}
 }
 
-// What a person has changed shows at once: the figures of the account are made again, however
-// new they are.
+// A person's change shows immediately: the account's figures are computed again, even if they are
+// new.
 func TestAChangeHasTheFiguresOfItsAccountMadeAgain(t *testing.T) {
 	f := newFigures(func() time.Time { return noon })
 	defer f.close()
@@ -83,7 +82,7 @@ func TestAChangeHasTheFiguresOfItsAccountMadeAgain(t *testing.T) {
 		return made, nil
 	})
 	<-began
-	f.expire("main") // the value that is being made does not have the change
+	f.expire("main") // the running computation does not include the change
 	close(end)
 	f.work.Wait()
 	if got := read(); got != 4 {
@@ -91,7 +90,7 @@ func TestAChangeHasTheFiguresOfItsAccountMadeAgain(t *testing.T) {
 	}
 }
 
-// TestARunnersReplyDoesNotWaitForSlowFigures: they may take minutes on a large fleet.
+// Figures may take minutes for a large fleet.
 func TestARunnersReplyDoesNotWaitForSlowFigures(t *testing.T) {
 	f := newFigures(func() time.Time { return noon })
 	defer f.close()
@@ -99,7 +98,7 @@ func TestARunnersReplyDoesNotWaitForSlowFigures(t *testing.T) {
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}
-	for _, name := range []string{"one", "two", "three"} { // more than are computed at a time
+	for _, name := range []string{"one", "two", "three"} { // more than the limit of parallel computations
 		figureOf(t.Context(), f, figureKey{"main", name}, time.Minute, slow)
 	}
 	f.start(figureKey{"main", "summary"}, 0, true, func(context.Context) (any, error) { return 7, nil })

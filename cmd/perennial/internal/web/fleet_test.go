@@ -18,7 +18,7 @@ import (
 	"perennial/schedules/plans"
 )
 
-// settled is a page when all its figures have been made.
+// settled gets a page until all its figures have been computed.
 func (h *rig) settled(path string) string {
 	h.t.Helper()
 	for {
@@ -48,7 +48,7 @@ func wants(t *testing.T, page string, texts ...string) {
 	}
 }
 
-// lists are the proxies that a page has a row for.
+// lists returns the proxies in the rows of a page.
 func lists(page string) (ids []string) {
 	for _, m := range regexp.MustCompile(`<td(?: class="t")?><a href="[^"]*/proxy\?id=([^"]*)">`).FindAllStringSubmatch(page, -1) {
 		ids = append(ids, m[1])
@@ -56,7 +56,7 @@ func lists(page string) (ids []string) {
 	return ids
 }
 
-// stock are some proxies by the hours that they have left.
+// stock adds proxies with their remaining hours.
 func (h *rig) stock(hours map[string]int) {
 	h.t.Helper()
 	check(h.t, h.main.Write(h.t.Context(), func(tx *ledger.Tx) error {
@@ -70,13 +70,13 @@ func (h *rig) stock(hours map[string]int) {
 	}))
 }
 
-// renewed is a renewal of a proxy that was paid for.
+// renewed adds a charged renewal of a proxy.
 func (h *rig) renewed(command, proxy string, cents int64, expiry time.Time) {
 	h.t.Helper()
 	h.settles(command, fact.Line{ProxyID: proxy, State: fact.LineSucceeded, ChargedCents: cents}, expiry)
 }
 
-// settles is a renewal of one proxy, and what it came to.
+// settles adds a renewal of one proxy with its result.
 func (h *rig) settles(command string, line fact.Line, expiry time.Time) {
 	h.t.Helper()
 	status := map[bool]string{true: "completed", false: "failed"}[line.State == fact.LineSucceeded]
@@ -90,7 +90,7 @@ func (h *rig) settles(command string, line fact.Line, expiry time.Time) {
 	}))
 }
 
-// TestTheOverviewSaysHowLongTheWalletLasts, what fails first, and by which of the two ways.
+// The overview also shows which run fails first. Without a forecast, it says so.
 func TestTheOverviewSaysHowLongTheWalletLasts(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
@@ -109,7 +109,6 @@ func TestTheOverviewSaysHowLongTheWalletLasts(t *testing.T) {
 		`<a href="/a/main/proxies?due=2026-11-23">2026-11-23</a>`, `data-value="1000"`, "Provider ok since", "1 × 429", "p50 40 ms", `class="card bad" aria-labelledby="card-cost"`)
 }
 
-// TestTheCostNamesWhatAPausedScheduleDoesNotRenew.
 func TestTheCostNamesWhatAPausedScheduleDoesNotRenew(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
@@ -120,7 +119,6 @@ func TestTheCostNamesWhatAPausedScheduleDoesNotRenew(t *testing.T) {
 	wants(t, h.settled("/a/main/overview"), "next 7 days 12.60 USD of it 12.60 USD by the paused schedule keep-jp next 8 days 25.20 USD of it 25.20 USD by the paused schedule keep-jp")
 }
 
-// TestTheCostNamesWhatDailyBudgetsDoNotPay.
 func TestTheCostNamesWhatDailyBudgetsDoNotPay(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
@@ -131,7 +129,6 @@ func TestTheCostNamesWhatDailyBudgetsDoNotPay(t *testing.T) {
 	wants(t, h.settled("/a/main/overview"), "next 2 days 25.20 USD of it 8.40 USD over daily budgets", "12.60 USD 8.40 USD over the day’s budget")
 }
 
-// TestTheCalendarNamesWhatAPausedScheduleDoesNotRenew.
 func TestTheCalendarNamesWhatAPausedScheduleDoesNotRenew(t *testing.T) {
 	h := newRig(t)
 	h.stock(map[string]int{"px_a": 24 * 20})
@@ -143,7 +140,7 @@ func TestTheCalendarNamesWhatAPausedScheduleDoesNotRenew(t *testing.T) {
 	wants(t, h.settled("/a/main/calendar?month=2026-12"), "4.50 USD , of it 4.50 USD by the paused schedule keep")
 }
 
-// A price that is not known, and a fleet that was not listed, are never shown as none.
+// An unknown price and a fleet that was not listed are never shown as zero.
 func TestThePagesDoNotShowWhatIsNotKnownAsNone(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
@@ -166,13 +163,13 @@ func TestThePagesDoNotShowWhatIsNotKnownAsNone(t *testing.T) {
 	wants(t, h.settled("/a/main/calendar"), unlisted)
 }
 
-// TestWhatNoScheduleCoversIsCountedAndListed, page by page, the nearest expiry first.
+// The list comes page by page, with the next expiry first.
 func TestWhatNoScheduleCoversIsCountedAndListed(t *testing.T) {
 	h := newRig(t)
 	h.main.schedules = []plans.Schedule{{Name: "keep", Account: "main", Cron: "@hourly", RenewBefore: 72 * time.Hour, DurationDays: 30, Match: plans.Match{CountryCode: []string{"DE"}}}}
 	many := map[string]int{}
 	for i := range proxiesShown + 3 {
-		many[fmt.Sprintf("px_u%03d", i)] = 10 + i/2 // two at a time, so that an id decides
+		many[fmt.Sprintf("px_u%03d", i)] = 10 + i/2 // two have the same expiry, so that the id decides
 	}
 	h.stock(many)
 	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
@@ -180,7 +177,7 @@ func TestWhatNoScheduleCoversIsCountedAndListed(t *testing.T) {
 	}))
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
 	page := h.settled("/a/main/proxies?uncovered=1")
-	wants(t, page, "203 proxies expire and no schedule renews them") // px_1 is one, px_u000 is none
+	wants(t, page, "203 proxies expire and no schedule renews them") // px_1 counts, px_u000 does not
 	first := lists(page)
 	more := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(page)
 	if len(first) != proxiesShown || first[0] != "px_1" || more == nil {
@@ -193,8 +190,7 @@ func TestWhatNoScheduleCoversIsCountedAndListed(t *testing.T) {
 	wants(t, h.settled("/a/main/overview"), `<a href="/a/main/proxies?uncovered=1">203 not scheduled</a>`)
 }
 
-// TestProxiesAreSortedByExpiryAndFound: the next one to expire comes first, filters are in
-// the address, and the next page has them too.
+// The next proxy to expire comes first. Filters are in the address, and the next page keeps them.
 func TestProxiesAreSortedByExpiryAndFound(t *testing.T) {
 	h := newRig(t)
 	h.main.schedules = append(h.main.schedules, plans.Schedule{Name: "rest", Account: "main", Cron: "@hourly", RenewBefore: time.Hour, DurationDays: 30, Match: plans.Match{ProxyIDs: []string{"px_2"}}})
@@ -240,7 +236,7 @@ func TestProxiesAreSortedByExpiryAndFound(t *testing.T) {
 	wants(t, rest, `href="?country=US&amp;q=LATER&amp;schedule=keep&amp;within=72h"`, `name="q" value="LATER"`)
 }
 
-// TestTheCalendarSaysWhatExpiresAndWhatItCosts, and its days lead to their proxies.
+// Its days link to their proxies.
 func TestTheCalendarSaysWhatExpiresAndWhatItCosts(t *testing.T) {
 	h := newRig(t)
 	h.stock(map[string]int{"px_a": 24 * 20, "px_b": 24*20 + 1, "px_2": 24 * 21, "px_edge": 12})
@@ -261,13 +257,13 @@ func TestTheCalendarSaysWhatExpiresAndWhatItCosts(t *testing.T) {
 	if got := lists(day); strings.Join(got, " ") != "px_a px_b" {
 		t.Errorf("the day lists %v", got)
 	}
-	if n := strings.Count(day, `<td class="n">4.50 USD</td>`); n != 2 { // its own price, and that of its kind
+	if n := strings.Count(day, `<td class="n">4.50 USD</td>`); n != 2 { // its own price, and the price of its kind
 		t.Errorf("%d prices:\n%s", n, day)
 	}
-	if got := lists(h.settled("/a/main/proxies?from=2026-11-21&until=2026-11-22")); strings.Join(got, " ") != "px_1" { // midnight is of the day after
+	if got := lists(h.settled("/a/main/proxies?from=2026-11-21&until=2026-11-22")); strings.Join(got, " ") != "px_1" { // midnight belongs to the next day
 		t.Errorf("today lists %v", got)
 	}
-	if got := lists(h.settled("/a/main/proxies?due=2026-12-08")); strings.Join(got, " ") != "px_a px_b" { // 72 hours before, and px_2 is an exception
+	if got := lists(h.settled("/a/main/proxies?due=2026-12-08")); strings.Join(got, " ") != "px_a px_b" { // 72 hours before the expiry; px_2 is an exception
 		t.Errorf("due is %v", got)
 	}
 	if got := lists(h.settled("/a/main/proxies?due=2026-11-21")); strings.Join(got, " ") != "px_1 px_edge" {
@@ -275,7 +271,7 @@ func TestTheCalendarSaysWhatExpiresAndWhatItCosts(t *testing.T) {
 	}
 }
 
-// TestAProxySaysWhyItIsNotRenewed: the first sentence of its page answers it.
+// The first sentence of its page gives the reason.
 func TestAProxySaysWhyItIsNotRenewed(t *testing.T) {
 	h := newRig(t)
 	h.stock(map[string]int{"px_ok": 200, "px_due": 5, "px_left": 6, "px_2": 50, "px_retired": 10, "px_paid": 8, "px_new": 9, "px_failed": 9})
@@ -309,7 +305,7 @@ func TestAProxySaysWhyItIsNotRenewed(t *testing.T) {
 	} {
 		wants(t, h.settled("/a/main/proxy?id="+id), want)
 	}
-	wants(t, h.settled("/a/main/proxy?id=px_paid"), "4.50 USD", "0.15 USD", "2026-12-21 20:00:00 UTC") // in all, a day, and the expiry that it paid for
+	wants(t, h.settled("/a/main/proxy?id=px_paid"), "4.50 USD", "0.15 USD", "2026-12-21 20:00:00 UTC") // the total, the price for a day, and the expiry that it paid for
 	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(fact.SchedulePaused{Schedule: "keep", By: "bob", Reason: "holidays"})
 	}))
@@ -325,8 +321,7 @@ func TestAProxySaysWhyItIsNotRenewed(t *testing.T) {
 	wants(t, h.settled("/a/main/proxy?id=px_ok"), "Whether its schedule runs is not known (the runner says no to sweeps)")
 }
 
-// TestAScheduleSaysItsRulesAndWhatItsApprovalRenews: each proxy of the plan, with its expiry
-// and about its price.
+// The page lists each proxy of the plan with its expiry and its estimated price.
 func TestAScheduleSaysItsRulesAndWhatItsApprovalRenews(t *testing.T) {
 	h := newRig(t)
 	h.main.schedules[0].BudgetCents, h.main.schedules[0].ApproveOverCents = 1000, 500
@@ -357,7 +352,7 @@ func TestAScheduleSaysItsRulesAndWhatItsApprovalRenews(t *testing.T) {
 	wants(t, done, "Done: the plan was approved (9f86d081).", "3 renewals published, about at least 7.00 USD (1 of unknown price).")
 }
 
-// TestAPlanCountsTheSameEverywhere, and says where the other due proxies of its run are.
+// Each page also says where the other due proxies of the run are.
 func TestAPlanCountsTheSameEverywhere(t *testing.T) {
 	held := func(of *time.Time, f fact.SweepPlanned) []fact.Fact {
 		f.Schedule, f.Plan, f.Of = "keep", "9f86d081", of
@@ -398,8 +393,8 @@ func TestAPlanCountsTheSameEverywhere(t *testing.T) {
 	}
 }
 
-// TestAPlanFromBeforeTheLastRunGivesNoReason: what it left out may have been renewed since. A
-// plan that takes long is kept for a while.
+// The proxies that the old plan left out may have been renewed since. The page keeps the plan for a
+// while, because computing it takes long.
 func TestAPlanFromBeforeTheLastRunGivesNoReason(t *testing.T) {
 	h := newRig(t)
 	h.stock(map[string]int{"px_left": 20})
@@ -418,7 +413,7 @@ func TestAPlanFromBeforeTheLastRunGivesNoReason(t *testing.T) {
 	wants(t, h.settled("/a/main/proxy?id=px_left"), "It is due and skipped: over the budget of the day.")
 }
 
-// TestAPlanSaysPricesAndWhatChanged since the last one.
+// The changes are those since the last plan.
 func TestAPlanSaysPricesAndWhatChanged(t *testing.T) {
 	h := newRig(t)
 	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
@@ -436,8 +431,8 @@ func TestAPlanSaysPricesAndWhatChanged(t *testing.T) {
 		"Sat 2026-11-21 13:00:00 UTC", "Sat 2026-11-21 17:00:00 UTC", `href="/a/main/operations?schedule=keep"`)
 }
 
-// TestARunThatContinuesIsNotShownAsFinished: while its first renewals teach the price, the
-// rest of a run's proxies are neither renewed nor skipped.
+// While the first renewals of a run find out the price, its other proxies are neither renewed nor
+// skipped.
 func TestARunThatContinuesIsNotShownAsFinished(t *testing.T) {
 	s := schedules.Status{Schedule: "keep", State: "finished", Result: &tables.SlotResult{Outcome: "finished"}, Left: &fact.SweepLeft{Proxies: 2, Unpriced: 2}}
 	for _, want := range []string{"continues", "finished"} {

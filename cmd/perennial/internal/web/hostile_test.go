@@ -19,7 +19,7 @@ import (
 	"perennial/testdata/hostile"
 )
 
-// FuzzHostileTextOnPages: whatever text of others is shown, it makes no tag.
+// Text from others creates no tag on any page.
 func FuzzHostileTextOnPages(f *testing.F) {
 	shown := func(t *testing.T, text string) string {
 		t.Helper()
@@ -34,7 +34,7 @@ func FuzzHostileTextOnPages(f *testing.F) {
 	}
 	hostile.Fuzz(f, func(t *testing.T, text string) {
 		if text == "" {
-			return // nothing is shown for it
+			return // the page shows nothing for it
 		}
 		if got, want := strings.Count(shown(t, text), "<"), strings.Count(shown(t, "plain"), "<"); got != want {
 			t.Errorf("%q makes tags on a page", text)
@@ -42,7 +42,7 @@ func FuzzHostileTextOnPages(f *testing.F) {
 	})
 }
 
-// hostileData is what each page shows, with a text wherever there is one.
+// hostileData returns the data of each page, with the text in every text field.
 func hostileData(text string) map[string]any {
 	labels := map[string]string{text: text}
 	status := schedules.Status{Schedule: text, Cron: text, Timezone: text, State: text, Plan: text, Why: text, Problem: text, Removed: text, Paused: &tables.SchedulePause{By: text, Reason: text}}

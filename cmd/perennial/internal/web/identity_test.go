@@ -9,7 +9,7 @@ import (
 
 const personHeader = "X-Auth-Request-Email"
 
-// behindProxy are pages on which a proxy at an address names people.
+// behindProxy returns a rig that trusts an identity header from a proxy at an address.
 func behindProxy(t *testing.T, trusted string) *rig {
 	t.Helper()
 	h := newRig(t)
@@ -21,7 +21,7 @@ func behindProxy(t *testing.T, trusted string) *rig {
 	return h
 }
 
-// named is a request with the header of the proxy.
+// named sends a request with the identity header.
 func (h *rig) named(client *http.Client, method, path, form string, names ...string) (code int, body string, header http.Header) {
 	h.t.Helper()
 	request, err := http.NewRequestWithContext(h.t.Context(), method, h.server.URL+path, strings.NewReader(form))
@@ -31,7 +31,7 @@ func (h *rig) named(client *http.Client, method, path, form string, names ...str
 	return h.do(client, request)
 }
 
-// TestAProxyNamesThePerson: whom it names is in, as what is configured, and no one else is.
+// A listed person is signed in with the configured role and accounts, and nobody else is.
 func TestAProxyNamesThePerson(t *testing.T) {
 	h := behindProxy(t, "127.0.0.0/8")
 	if code, page, header := h.named(h.client, http.MethodGet, "/", "", "ada@example.com"); code != http.StatusOK || !strings.Contains(page, "ada@example.com") || strings.Contains(page, "Sign out") || header.Get("Set-Cookie") != "" {
@@ -63,8 +63,7 @@ func TestAProxyNamesThePerson(t *testing.T) {
 	}
 }
 
-// TestTheProxysPersonWinsOverTheCookies: the cookie of a login counts where the proxy names
-// nobody, and a person whom it names is not the cookie's.
+// The login cookie counts only if the proxy names nobody.
 func TestTheProxysPersonWinsOverTheCookies(t *testing.T) {
 	h := behindProxy(t, "127.0.0.0/8")
 	h.signIn(h.client, Person{Name: "carol", Role: Operator})
@@ -79,8 +78,7 @@ func TestTheProxysPersonWinsOverTheCookies(t *testing.T) {
 	}
 }
 
-// TestAHeaderFromElsewhereIsIgnored: only the peer of the connection decides, whatever
-// headers say of where a request came from.
+// Only the address of the connection's peer decides, whatever other headers claim.
 func TestAHeaderFromElsewhereIsIgnored(t *testing.T) {
 	h := behindProxy(t, "198.51.100.7/32")
 	for _, forwarded := range []string{"", "192.0.2.1"} {
@@ -108,7 +106,7 @@ func TestAHeaderFromElsewhereIsIgnored(t *testing.T) {
 	}
 }
 
-// TestFormsWorkBehindAProxy: with the form token of the person whom it names, and no other.
+// Only the form token of the named person is accepted.
 func TestFormsWorkBehindAProxy(t *testing.T) {
 	h := behindProxy(t, "127.0.0.0/8")
 	h.main.answer["pause"] = map[string]int{"changed": 1}

@@ -13,7 +13,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// editionOfNow is what /changes says first: the edition of now.
+// editionOfNow returns the current edition, the first message of /changes.
 func (h *rig) editionOfNow() string {
 	h.t.Helper()
 	request, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, h.server.URL+"/changes", nil)
@@ -30,7 +30,7 @@ func (h *rig) editionOfNow() string {
 	return ""
 }
 
-// editionOf is the edition that a page carries.
+// editionOf returns the edition in a page.
 func (h *rig) editionOf(path string) string {
 	h.t.Helper()
 	_, page, _ := h.get(path)
@@ -41,8 +41,8 @@ func (h *rig) editionOf(path string) string {
 	return m[1]
 }
 
-// TestAPageHearsWhatItMissed: what happened between the making of a page and its first word
-// from /changes makes its edition an old one.
+// A change between the rendering of a page and its first message from /changes makes the page's
+// edition outdated.
 func TestAPageHearsWhatItMissed(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
@@ -64,7 +64,7 @@ func TestAPageHearsWhatItMissed(t *testing.T) {
 		<-made
 		return proof{Broken: "row 7"}, nil
 	})
-	next, is := h.pages.figures.next(), h.editionOf(path) // the page says that it is being made
+	next, is := h.pages.figures.next(), h.editionOf(path) // the page says that the proof is in progress
 	close(made)
 	<-next
 	if now := h.editionOfNow(); now == is {
@@ -75,7 +75,7 @@ func TestAPageHearsWhatItMissed(t *testing.T) {
 	}
 }
 
-// TestAnOpenPageFollowsDeadLetters: they are in no ledger, so nothing else tells of them.
+// Dead letters are not in the ledger, so that the ledger reports no change.
 func TestAnOpenPageFollowsDeadLetters(t *testing.T) {
 	h := newRig(t)
 	edition := func() string {
@@ -94,8 +94,7 @@ func TestAnOpenPageFollowsDeadLetters(t *testing.T) {
 	}
 }
 
-// TestAStoppingServerDoesNotWaitForAnOpenPage: a page follows changes for as long as its
-// session lasts, and no shutdown waits for that.
+// A page follows changes until its session ends, and a shutdown must not wait that long.
 func TestAStoppingServerDoesNotWaitForAnOpenPage(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})

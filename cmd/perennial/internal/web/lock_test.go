@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// paths are the pages of an account, and what is asked of all.
+// paths is the pages of an account, and those of all accounts.
 var paths = []string{
 	"/", "/a/main/overview", "/a/main/attention", "/a/main/operations", "/a/main/operations?state=review&label=team%3Dx", "/a/main/operation?id=r1", "/a/main/reviews", "/a/main/schedules",
 	"/a/main/schedule?id=keep&plan=1", "/a/main/proxies", "/a/main/proxies?within=24h", "/a/main/proxy?id=px_1", "/a/main/calendar", "/a/main/calendar?month=2026-12", "/a/main/proxies?uncovered=1", "/a/main/proxies?due=2026-11-21",
@@ -46,7 +46,7 @@ func TestALinkSignsInOnce(t *testing.T) {
 	h := newRig(t)
 	ada := Person{Name: "ada", Role: Operator}
 	link := "/login?code=" + url.QueryEscape(Link(h.pages.Key, ada, h.clock()))
-	for _, method := range []string{http.MethodGet, http.MethodHead} { // a program that looks at a link does not use it
+	for _, method := range []string{http.MethodGet, http.MethodHead} { // a program that previews the link does not use it up
 		request, err := http.NewRequestWithContext(t.Context(), method, h.server.URL+link, nil)
 		check(t, err)
 		if code, _, header := h.do(h.client, request); code != http.StatusOK || header.Get("Set-Cookie") != "" {
@@ -63,7 +63,7 @@ func TestALinkSignsInOnce(t *testing.T) {
 	if code, body, _ := h.get("/"); code != http.StatusOK || !strings.Contains(body, "ada") {
 		t.Errorf("signed in: %d", code)
 	}
-	// The link of another person asks first, and a cookie that does not verify hides no session.
+	// Another person's link asks first. A forged cookie does not hide the real session.
 	if _, page, _ := h.get("/login?code=" + url.QueryEscape(Link(h.pages.Key, Person{Name: "bob", Role: Viewer}, h.clock()))); !strings.Contains(page, "ada is signed in here") || !strings.Contains(page, "Sign in as bob") {
 		t.Errorf("it is not asked:\n%s", page)
 	}
@@ -102,7 +102,7 @@ func TestASessionEnds(t *testing.T) {
 	if code, _ := h.post(h.client, "/logout", "", map[string]string{"form": formOf(t, page)}); code != http.StatusSeeOther {
 		t.Fatalf("signing out: %d", code)
 	}
-	// A copy of the cookie is of no use.
+	// A copy of the cookie is useless.
 	ada := h.browser()
 	h.signIn(ada, Person{Name: "ada", Role: Viewer})
 	base, err := url.Parse(h.server.URL)
@@ -161,14 +161,14 @@ func TestTokensSignIn(t *testing.T) {
 		}
 		check(t, os.WriteFile(h.tokens, []byte(entry+"- name: ada"+rest), 0o600))
 	}
-	as(viewer, "operator", "other") // his session has the rights of now
+	as(viewer, "operator", "other") // his session has the current rights
 	if own, _, _ := h.getAs(bob, "/a/other/money"); own != http.StatusOK {
 		t.Errorf("an account that he has got: %d", own)
 	}
 	if code, _ := h.post(bob, "/a/main/change/pause", "", map[string]string{"form": formOf(t, page), "reason": "x"}); code != http.StatusNotFound {
 		t.Errorf("an account that he has lost: %d", code)
 	}
-	for _, another := range []string{"", "pwt_another"} { // no entry, and one of a token that he does not have
+	for _, another := range []string{"", "pwt_another"} { // no entry, and the entry of another token
 		as(another, "viewer", "main")
 		if code, body, _ := h.getAs(bob, "/a/main/money"); code != http.StatusSeeOther || strings.Contains(body, "USD") {
 			t.Errorf("his session outlives his token: %d", code)
@@ -200,10 +200,9 @@ func TestLoginsAreBounded(t *testing.T) {
 	if limited < 3 {
 		t.Errorf("%d logins were refused for their number", limited)
 	}
-	h.signIn(h.browser(), Person{Name: "ada", Role: Viewer}) // who has a link is not kept out by those who guess
+	h.signIn(h.browser(), Person{Name: "ada", Role: Viewer}) // guessers do not lock out a person with a link
 }
 
-// TestOnePersonDoesNotTakeAllOpenPages.
 func TestOnePersonDoesNotTakeAllOpenPages(t *testing.T) {
 	var o openPages
 	for n := range maxOwn + 5 {
@@ -263,7 +262,7 @@ func TestAnotherSiteChangesNothing(t *testing.T) {
 	}
 }
 
-// TestAKeyThatOthersCanReadIsClosed: with it they could sign in as anybody.
+// A person who can read the key could sign in as anybody.
 func TestAKeyThatOthersCanReadIsClosed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.key")
 	made, err := Key(path, true)
@@ -277,7 +276,7 @@ func TestAKeyThatOthersCanReadIsClosed(t *testing.T) {
 	}
 }
 
-// TestADurationReadsAsAPersonSaysIt, also one that is not positive.
+// The test includes zero and negative durations.
 func TestADurationReadsAsAPersonSaysIt(t *testing.T) {
 	for d, want := range map[time.Duration]string{72 * time.Hour: "3 days", 47 * time.Hour: "47 hours", time.Hour: "1 hour", 1: "0 hours", -240 * time.Hour: "0 hours"} {
 		if got := roughly(d); got != want {

@@ -47,33 +47,33 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// asked is a request of a verb.
+// asked is a request to a verb.
 type asked struct {
 	verb     string
 	question map[string]any
 }
 
-// book is an account with a real ledger, whose runner answers as the test says.
+// book is an account with a real ledger. The test sets the runner's answers.
 type book struct {
 	*ledger.Ledger
 	name   string
 	mu     sync.Mutex
 	asked  []asked
-	answer map[string]any // by verb; what has none is refused
+	answer map[string]any // by verb; a verb without an answer is refused
 	silent bool           // it does not answer in time
 
-	unlikely string // why an answer to a review, or a correction, has to be confirmed
+	unlikely string // why the resolution of a review, or a correction, needs a confirmation
 	role     string // "": active
 	nats     string // what is wrong with NATS
 	paused   string // what is paused, and why
 
 	letters   []Letter
-	provider  []Credential // what the provider says; nil: it does not answer
-	revealed  int          // how often it was asked for credentials
+	provider  []Credential // the provider's answer; nil: no answer
+	revealed  int          // how often credentials were read
 	schedules []plans.Schedule
 }
 
-// bookAccount is the book as the pages see it.
+// bookAccount implements the account that the pages use.
 type bookAccount struct{ of *book }
 
 func (b bookAccount) AccountName() string           { return b.of.name }
@@ -108,7 +108,7 @@ func (b bookAccount) Letter(_ context.Context, seq uint64) (Letter, error) {
 	return Letter{}, ErrNoLetter
 }
 
-// bookWebhooks is one webhook that fails. A test is taken, and a replay only goes back.
+// bookWebhooks has one failing webhook. A test succeeds, and a replay can only go back.
 type bookWebhooks struct{ of *book }
 
 func (b bookAccount) Webhooks() Webhooks { return bookWebhooks(b) }
@@ -137,7 +137,7 @@ func (b bookWebhooks) Replay(_ context.Context, name string, seq uint64, since t
 	return "", nil
 }
 
-// Requeue refuses what is no JSON.
+// Requeue refuses content that is not JSON.
 func (b bookAccount) Requeue(_ context.Context, seq uint64, content []byte, by, reason string) error {
 	if !json.Valid(content) {
 		return errors.New("the command is no JSON: unexpected end")
@@ -186,7 +186,6 @@ func (b bookAccount) Ask(_ context.Context, verb string, question, answer any) e
 	return json.Unmarshal(text, answer)
 }
 
-// rig is the pages of two accounts on a real server.
 type rig struct {
 	t       testing.TB
 	pages   *Server
@@ -200,7 +199,7 @@ type rig struct {
 	logLock sync.Mutex
 }
 
-// keep renews every proxy but one.
+// keep renews every proxy except one.
 var keep = plans.Schedule{Name: "keep", Account: "main", Cron: "@hourly", RenewBefore: 72 * time.Hour, DurationDays: 30, Match: plans.Match{ExceptProxyIDs: []string{"px_2"}}}
 
 const markup = `<script>alert("x")</script>`
@@ -249,15 +248,15 @@ func (h *rig) wait(d time.Duration) {
 	h.now = h.now.Add(d)
 }
 
-// browser is a client with cookies of its own that follows no redirect.
+// browser returns a client with its own cookies that follows no redirect.
 func (h *rig) browser() *http.Client {
 	jar, err := cookiejar.New(nil)
 	check(h.t, err)
 	return &http.Client{Jar: jar, Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// book is an account whose ledger has a delivered order, a renewal in review, one that is
-// held, and texts that would be markup.
+// book returns an account whose ledger has a delivered order, a renewal in review, a renewal on
+// hold, and texts that look like markup.
 func (h *rig) book(name string) *book {
 	l, err := ledger.Open(h.t.Context(), ledger.Config{Path: filepath.Join(h.t.TempDir(), name+".ledger.db"), Clock: h.clock})
 	check(h.t, err)
@@ -296,7 +295,7 @@ func (h *rig) book(name string) *book {
 	return b
 }
 
-// signIn signs a browser in by the button of a one-time link.
+// signIn signs a browser in through the button of a one-time link.
 func (h *rig) signIn(client *http.Client, p Person) {
 	h.t.Helper()
 	code, _ := h.post(client, "/login", "", map[string]string{"code": Link(h.pages.Key, p, h.clock())})
@@ -326,7 +325,7 @@ func (h *rig) do(client *http.Client, request *http.Request) (code int, body str
 	return response.StatusCode, string(text), response.Header
 }
 
-// post sends a form, as this site or as another one.
+// post sends a form with an Origin header, "" for none.
 func (h *rig) post(client *http.Client, path, origin string, fields map[string]string) (code int, body string) {
 	h.t.Helper()
 	form := url.Values{}
@@ -343,7 +342,7 @@ func (h *rig) post(client *http.Client, path, origin string, fields map[string]s
 	return code, body
 }
 
-// formOf is the form token of a page.
+// formOf returns the form token of a page.
 func formOf(t *testing.T, page string) string {
 	t.Helper()
 	m := regexp.MustCompile(`name="form" value="([^"]+)"`).FindStringSubmatch(page)
@@ -353,14 +352,14 @@ func formOf(t *testing.T, page string) string {
 	return m[1]
 }
 
-// requests are those of the pages, without those for the navigation's number.
+// requests returns the requests of the pages, without those for the number in the navigation.
 func (b *book) requests() []asked {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(b.asked), func(x asked) bool { return slices.Contains(ofTheNavigation, x.verb) })
 }
 
-// ofTheNavigation are the verbs that every page asks.
+// ofTheNavigation is the verbs that every page calls.
 var ofTheNavigation = []string{verbs.AtAGlance.Name, verbs.Show.Name, verbs.Sweeps.Name}
 
 func mode(t *testing.T, path string) os.FileMode {

@@ -14,8 +14,8 @@ import (
 	"perennial/ledger/tables"
 )
 
-// wayOfPx adds an order that delivers a proxy, and two renewals of it, the second one sent
-// after a reply that was lost.
+// wayOfPx adds an order that delivers a proxy, and two renewals of the proxy. The reply to the
+// first attempt of the second renewal was lost.
 func (h *rig) wayOfPx() {
 	h.t.Helper()
 	ref := func(command, operation, trace string) fact.Ref {
@@ -46,7 +46,7 @@ func (h *rig) wayOfPx() {
 	}
 }
 
-// awaits waits for a figure, but not indefinitely.
+// awaits waits for a figure, with a time limit.
 func (h *rig) awaits(made <-chan struct{}) {
 	h.t.Helper()
 	select {
@@ -56,7 +56,7 @@ func (h *rig) awaits(made <-chan struct{}) {
 	}
 }
 
-// shows gets a page again until a figure that is made in the background is on it.
+// shows gets a page again until a figure that is computed in the background is on it.
 func (h *rig) shows(path, want string) (page string) {
 	h.t.Helper()
 	for {
@@ -71,8 +71,8 @@ func (h *rig) shows(path, want string) (page string) {
 	}
 }
 
-// TestOneOperationIsShownWhole: each attempt with its bytes, code, trace id and what was
-// decided, what it booked, its events, and what bought or renewed its proxy around it.
+// The page shows each attempt with its bytes, code, trace ID and outcome. It shows what the
+// operation booked, its events, and the operations before and after it for its proxy.
 func TestOneOperationIsShownWhole(t *testing.T) {
 	h := newRig(t)
 	h.wayOfPx()
@@ -104,7 +104,7 @@ func TestOneOperationIsShownWhole(t *testing.T) {
 	}
 }
 
-// TestOperationsAreFoundByEveryFilter and by a trace id of any attempt.
+// The trace ID of any attempt also finds the operation.
 func TestOperationsAreFoundByEveryFilter(t *testing.T) {
 	h := newRig(t)
 	h.wayOfPx()
@@ -135,7 +135,7 @@ func TestOperationsAreFoundByEveryFilter(t *testing.T) {
 	_, page, _ := h.get("/a/main/operations")
 	wants(t, page, `<a href="?state=held">on hold 1</a>`, `<a href="?state=review">review 1</a>`, "all 5", "completed 2", "delivered 1", "renew px_1 for 30 days", "buy 5 × off_us_dallas")
 	_, page, _ = h.get("/a/main/operations?label=team%3Dshop&before=none")
-	wants(t, page, `<a href="?label=team%3Dshop&amp;state=review">review</a>`) // how many of them have the label is not counted
+	wants(t, page, `<a href="?label=team%3Dshop&amp;state=review">review</a>`) // with a label, the tabs show no counts
 	for _, wrong := range []string{"from=yesterday", "label=shop"} {
 		if _, page, _ := h.get("/a/main/operations?" + wrong); !strings.Contains(page, `class="bad" role="alert"`) || strings.Contains(page, "r1/0001") {
 			t.Errorf("%s is not refused", wrong)
@@ -154,8 +154,7 @@ func TestOperationsAreFoundByEveryFilter(t *testing.T) {
 	}
 }
 
-// TestASearchCountsItsMatches: a command and its operation are one row, and the next page
-// has the rest.
+// A command and its operation are one row, and the next page has the rest.
 func TestASearchCountsItsMatches(t *testing.T) {
 	h := newRig(t)
 	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
@@ -182,7 +181,6 @@ func TestASearchCountsItsMatches(t *testing.T) {
 	}
 }
 
-// TestAProofIsAskedForByAnOperatorAndShown.
 func TestAProofIsAskedForByAnOperatorAndShown(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
@@ -197,7 +195,7 @@ func TestAProofIsAskedForByAnOperatorAndShown(t *testing.T) {
 		}
 		h.shows("/a/main/money", want)
 	}
-	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Observe(2, tables.Proxy{ProxyID: "px_odd"}) })) // never seen
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Observe(2, tables.Proxy{ProxyID: "px_odd"}) })) // without the time when it was seen
 	if code, _ := h.post(h.client, "/a/main/check/verify", h.server.URL, map[string]string{"form": formOf(t, page)}); code != http.StatusSeeOther {
 		t.Fatalf("verify again: %d", code)
 	}
@@ -212,7 +210,7 @@ func TestAProofIsAskedForByAnOperatorAndShown(t *testing.T) {
 	}
 }
 
-// TestAWalletThatMayBeShownLateIsNotCalledUnknown: nothing has an unknown cost then.
+// The comparison is only delayed, and no operation has an unknown cost.
 func TestAWalletThatMayBeShownLateIsNotCalledUnknown(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
@@ -226,7 +224,7 @@ func TestAWalletThatMayBeShownLateIsNotCalledUnknown(t *testing.T) {
 	}
 }
 
-// TestAStatementAddsUpToTheBalance, and its labels lead to what makes them up.
+// Each label links to the operations that make up its amount.
 func TestAStatementAddsUpToTheBalance(t *testing.T) {
 	h := newRig(t)
 	h.wayOfPx()
@@ -246,7 +244,7 @@ func TestAStatementAddsUpToTheBalance(t *testing.T) {
 	}
 }
 
-// An earlier command that has the id of an operation does not hide it.
+// An earlier command whose ID equals the operation's ID does not hide the operation.
 func TestAnOperationWhoseIDACommandHasIsShown(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
@@ -279,7 +277,7 @@ func TestAnOperationWhoseIDACommandHasIsShown(t *testing.T) {
 	}
 }
 
-// TestAnAcceptedOrderIsChargedWhenItEnds: its charge is not booked yet, and is not zero.
+// The charge is not booked yet, which is not the same as zero.
 func TestAnAcceptedOrderIsChargedWhenItEnds(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})

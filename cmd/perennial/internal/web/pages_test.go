@@ -21,8 +21,8 @@ import (
 	"perennial/ledger/tables"
 )
 
-// TestEveryPageIsWhole: each is shown, loads nothing from elsewhere, and shows as text what
-// a publisher or the provider wrote.
+// Each page loads nothing from another server, and shows texts of publishers and the provider as
+// text.
 func TestEveryPageIsWhole(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
@@ -40,7 +40,7 @@ func TestEveryPageIsWhole(t *testing.T) {
 	}
 }
 
-// TestTheMoneyIsTheBooks: the figures are those of the balance.
+// The page shows the amounts of the balance.
 func TestTheMoneyIsTheBooks(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
@@ -72,8 +72,7 @@ func TestTheMoneyIsTheBooks(t *testing.T) {
 	}
 }
 
-// TestATransactionIsOneRow, with its entries folded, and a month is exported as the command
-// line exports it.
+// The entries of a transaction are folded. A month's export equals the export of the command line.
 func TestATransactionIsOneRow(t *testing.T) {
 	h := newRig(t)
 	h.settles("two", fact.Line{ProxyID: "px_9", State: fact.LineFailed, ChargedCents: 411, RefundedCents: 111}, noon)
@@ -85,7 +84,7 @@ func TestATransactionIsOneRow(t *testing.T) {
 	wants(t, page, "charge, refund -3.00 USD 4,997.00 USD two/0001 px_9 4 entries, row", "renewals 4.11 USD px_9", "funding 12.34 USD 5,009.34 USD", "ada: by hand", "Export 2026-11:")
 	_, refunds, _ := h.get("/a/main/money?kind=refund")
 	wants(t, refunds, "refund 1.11 USD 4,997.00 USD two/0001")
-	if n := strings.Count(page, "<details>"); n != 3 { // with the opening
+	if n := strings.Count(page, "<details>"); n != 3 { // including the opening balance
 		t.Errorf("%d transactions:\n%s", n, page)
 	}
 	var csv, statement bytes.Buffer
@@ -111,7 +110,7 @@ func TestATransactionIsOneRow(t *testing.T) {
 	}
 }
 
-// TestWebhooksAreLookedAfter: where each is and why it fails; an operator tests and replays.
+// The page shows each webhook's position and why it fails. An operator can test and replay it.
 func TestWebhooksAreLookedAfter(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "bob", Role: Viewer})
@@ -155,8 +154,7 @@ func TestWhatIsSoughtIsFound(t *testing.T) {
 	}
 }
 
-// TestAChangeAsksItsVerb with the person's name and reason, and the page shows the command
-// that does the same.
+// The verb gets the person's name and reason, and the page shows the equivalent command.
 func TestAChangeAsksItsVerb(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
@@ -239,7 +237,7 @@ func TestAChangeThatCannotBeIsSaid(t *testing.T) {
 	}
 }
 
-// TestAChangeThatWasNotAnsweredIsNotCalledNotDone: it may have been done.
+// A change without an answer may have been made.
 func TestAChangeThatWasNotAnsweredIsNotCalledNotDone(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
@@ -254,15 +252,15 @@ func TestAChangeThatWasNotAnsweredIsNotCalledNotDone(t *testing.T) {
 	}
 }
 
-// fillHidden adds the hidden fields of a page's form.
+// fillHidden copies the hidden fields of a page's form.
 func fillHidden(fields map[string]string, page string) {
 	for _, m := range regexp.MustCompile(`type="hidden" name="([a-z]+)" value="([^"]*)"`).FindAllStringSubmatch(page, -1) {
 		fields[m[1]] = html.UnescapeString(m[2])
 	}
 }
 
-// TestAnUnlikelyAnswerIsASecondStep: the runner has the guard. The page shows what would be
-// booked, what was expected and the wallet after, and a button that confirms it.
+// The runner demands the confirmation. The page shows what would be booked, what was expected and
+// the wallet afterwards, with a button to confirm.
 func TestAnUnlikelyAnswerIsASecondStep(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
@@ -323,7 +321,7 @@ func TestAnUnlikelyCorrectionIsASecondStep(t *testing.T) {
 	}
 }
 
-// evidenceOfR1 is what a runner says of the review of the rig.
+// evidenceOfR1 returns the runner's evidence about the rig's review.
 func evidenceOfR1() inspect.Evidence {
 	before := noon.Add(3 * time.Hour)
 	now := before.AddDate(0, 0, 30)
@@ -337,7 +335,7 @@ func evidenceOfR1() inspect.Evidence {
 	}
 }
 
-// TestTheWalletFillsInAnAmountThatNothingElseTells, where the evidence says that it charged.
+// The evidence says that the provider charged, but not how much.
 func TestTheWalletFillsInAnAmountThatNothingElseTells(t *testing.T) {
 	h := newRig(t)
 	e := evidenceOfR1()
@@ -347,8 +345,8 @@ func TestTheWalletFillsInAnAmountThatNothingElseTells(t *testing.T) {
 	wants(t, h.settled("/a/main/operation?id=r1"), `value="charged">It charged 6.40 USD: order NO-77</button>`)
 }
 
-// TestAnUnknownAmountIsNotNothing: the page of a review says so of what is charged, and of an
-// answer whose amount the operator enters.
+// The page of a review shows an unknown charge as unknown, and names the amount that the operator
+// enters.
 func TestAnUnknownAmountIsNotNothing(t *testing.T) {
 	h := newRig(t)
 	e := evidenceOfR1()
@@ -359,8 +357,8 @@ func TestAnUnknownAmountIsNotNothing(t *testing.T) {
 	wants(t, h.settled("/a/main/operation?id=r1"), "Charged unknown", "NO-77 2026-11-21 12:00:00 UTC unknown", "--charged AMOUNT --confirm-amount AMOUNT the amount that you enter nothing")
 }
 
-// TestThePageOfAReviewShowsTheEvidence, the verdict, and buttons with the amount and the
-// order; afterwards it offers to correct the answer.
+// The page shows the verdict, and buttons with the amount and the order. After the resolution it
+// offers a correction.
 func TestThePageOfAReviewShowsTheEvidence(t *testing.T) {
 	h := newRig(t)
 	h.main.answer["evidence"] = evidenceOfR1()
@@ -378,8 +376,8 @@ func TestThePageOfAReviewShowsTheEvidence(t *testing.T) {
 	}
 }
 
-// TestACorrectionCanBeTakenBack: the page offers the way back with the amount filled in, and
-// says the way out where an amount is wrong.
+// The page offers the reverse correction with the amount filled in. For a wrong amount it says what
+// to do.
 func TestACorrectionCanBeTakenBack(t *testing.T) {
 	h := newRig(t)
 	ref := fact.Ref{CommandID: "r1", OperationID: "r1/0001"}
@@ -406,7 +404,7 @@ func TestACorrectionCanBeTakenBack(t *testing.T) {
 		}
 		wants(t, page, way, `value="`+amount+`"`, `value="it was charged"`, "<details open data-open><summary>Correct: it was charged after all</summary>")
 	}
-	fields["edit"], fields["amount"] = "yes", "7.00" // from the page that asks to confirm it
+	fields["edit"], fields["amount"] = "yes", "7.00" // from the page that asks for the confirmation
 	if code, page := h.post(h.client, "/a/main/change/correct", h.server.URL, fields); code != http.StatusOK || !strings.Contains(page, `value="7.00"`) || strings.Contains(page, `role="alert"`) {
 		t.Errorf("%d: the correction cannot be changed:\n%s", code, page)
 	}
@@ -428,8 +426,7 @@ func TestACorrectionCanBeTakenBack(t *testing.T) {
 	wants(t, h.settled("/a/main/operation?id=r1"), "<summary>Correct: less was charged</summary>", "all of it, 9.00 USD", "<summary>Correct: more was charged</summary>")
 }
 
-// TestAPersonWhoIsSureConfirmsTheAnswer: the runner has the guard, and the pages hand on
-// that the person is sure.
+// The runner demands the confirmation, and the pages pass on that the person is sure.
 func TestAPersonWhoIsSureConfirmsTheAnswer(t *testing.T) {
 	h := newRig(t)
 	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
@@ -463,7 +460,6 @@ func TestAPersonWhoIsSureConfirmsTheAnswer(t *testing.T) {
 	}
 }
 
-// TestAStandbyWithoutNATSDoesNotSayWhoHasTheAccount.
 func TestAStandbyWithoutNATSDoesNotSayWhoHasTheAccount(t *testing.T) {
 	h := newRig(t)
 	h.main.role = "standby"
@@ -496,7 +492,7 @@ func TestAnOpenPageHearsOfAChange(t *testing.T) {
 		t.Fatalf("%s was not heard: %v", want, lines.Err())
 	}
 	heard("hello")
-	for range 3 { // also what comes right after another change
+	for range 3 { // a change right after another one is heard too
 		check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
 			return tx.Append(fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: "x"})
 		}))
@@ -504,7 +500,7 @@ func TestAnOpenPageHearsOfAChange(t *testing.T) {
 	}
 }
 
-// rendered is a page of data, without a server.
+// rendered renders a page without a server.
 func rendered(t *testing.T, page string, data any) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -512,7 +508,7 @@ func rendered(t *testing.T, page string, data any) string {
 	return out.String()
 }
 
-// TestAnEmptyListSaysHowItIsFilled: the pages place no orders and add no schedules.
+// The pages cannot place orders or add schedules, so that they show the command.
 func TestAnEmptyListSaysHowItIsFilled(t *testing.T) {
 	order := "perennial order off_us_dallas=5 --days 30 --max 15.00 --account main"
 	wants(t, rendered(t, "operations", &operationsView{}), "No operations yet.", order)
@@ -522,7 +518,6 @@ func TestAnEmptyListSaysHowItIsFilled(t *testing.T) {
 	}
 }
 
-// TestARefusedCommandSaysWhatToDo.
 func TestARefusedCommandSaysWhatToDo(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "bob", Role: Viewer})
@@ -533,7 +528,6 @@ func TestARefusedCommandSaysWhatToDo(t *testing.T) {
 		"perennial order OFFER=QUANTITY --days DAYS --max AMOUNT --id &#39;bad 1&#39; --account main")
 }
 
-// TestAReviewOffersNoAnswerWhileTheProviderIsAsked.
 func TestAReviewOffersNoAnswerWhileTheProviderIsAsked(t *testing.T) {
 	v := &operationView{Evidence: evidenceOfR1(), Choices: []choice{{Charges: true, Expected: fact.Known(840)}}, asking: true}
 	page := rendered(t, "operation", v)
@@ -547,8 +541,7 @@ func TestAReviewOffersNoAnswerWhileTheProviderIsAsked(t *testing.T) {
 	wants(t, rendered(t, "operation", v), "Likely charged", "It charged 8.40 USD")
 }
 
-// TestAnAnswerAgainstTheWalletIsConfirmed: the provider said that it charged, and its wallet
-// lacks the money.
+// The provider said that it charged, and the money is missing from its wallet.
 func TestAnAnswerAgainstTheWalletIsConfirmed(t *testing.T) {
 	h := newRig(t)
 	e := evidenceOfR1()

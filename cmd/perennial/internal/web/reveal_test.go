@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// revealing is a rig whose provider gives the credentials of px_1.
+// revealing returns a rig whose provider gives the credentials of px_1.
 func revealing(t *testing.T) *rig {
 	t.Helper()
 	h := newRig(t)
@@ -16,7 +16,7 @@ func revealing(t *testing.T) *rig {
 	return h
 }
 
-// TestACredentialPrintsAsNothing, whatever it is in.
+// A credential prints as nothing in any format and inside any value.
 func TestACredentialPrintsAsNothing(t *testing.T) {
 	v := revealedView{Shown: []Credential{NewCredential("Password", password)}}
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d"} {
@@ -33,8 +33,8 @@ func (h *rig) form(client *http.Client) string {
 	return formOf(h.t.(*testing.T), page)
 }
 
-// TestCredentialsAreRevealedOnceBehindTheirFact: to an operator who says why, in answer to
-// the form alone, and nowhere else.
+// Only an operator with a reason sees the credentials, only in the answer to the form, and nowhere
+// else.
 func TestCredentialsAreRevealedOnceBehindTheirFact(t *testing.T) {
 	h := revealing(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
@@ -61,8 +61,7 @@ func TestCredentialsAreRevealedOnceBehindTheirFact(t *testing.T) {
 	}
 }
 
-// TestNothingIsRevealed without a fact, a reason, or the right to it; a provider that fails
-// is said.
+// A reveal needs a fact, a reason and the right to it. A failing provider is reported.
 func TestNothingIsRevealed(t *testing.T) {
 	h := revealing(t)
 	viewer, elsewhere := h.browser(), h.browser()
@@ -90,7 +89,7 @@ func TestNothingIsRevealed(t *testing.T) {
 	refused("the provider fails", h.client, http.StatusBadGateway, map[string]string{"id": "px_1", "reason": "x"})
 }
 
-// TestRevealsAreBounded: a script does not walk the fleet, and what is refused is no fact.
+// The limit stops a script from reading the whole fleet. A refused reveal records no fact.
 func TestRevealsAreBounded(t *testing.T) {
 	h := revealing(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})

@@ -12,8 +12,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// TestSeveralReviewsAreAnsweredAtOnce: those that are alike together, each by the verb of
-// its own, with what is at stake of it; one that is refused leaves the others answered.
+// Reviews with the same cause are answered together. Each gets its own request with its own amount.
+// If the runner refuses one, the others stay answered.
 func TestSeveralReviewsAreAnsweredAtOnce(t *testing.T) {
 	h := newRig(t)
 	for i, cents := range []int64{300, 450} {

@@ -17,7 +17,7 @@ var (
 	massProxies    = flag.Int("pages.proxies", 100_000, "proxies in it, over 60 days; those of the renewals among them")
 )
 
-// fill makes so many renewals and proxies.
+// fill adds the renewals and proxies of the flags.
 func fill(b testing.TB, h *rig) {
 	b.Helper()
 	between := 60 * 24 * time.Hour / time.Duration(*massProxies)
@@ -47,8 +47,8 @@ func fill(b testing.TB, h *rig) {
 	}
 }
 
-// BenchmarkPages is how long each page takes with many renewals and proxies in the ledger,
-// and how long the first of its figures took.
+// BenchmarkPages measures how long each page takes with many renewals and proxies in the ledger,
+// and how long its first figures take.
 func BenchmarkPages(b *testing.B) {
 	h := newRig(b)
 	fill(b, h)

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestVendoredFilesAreAsPublished: each file of vendor/ has the sum that is written down,
-// and is served.
+// Each file of vendor/ has its recorded checksum, and is served.
 func TestVendoredFilesAreAsPublished(t *testing.T) {
 	list, err := vendored.ReadFile("vendor/SHA256SUMS")
 	check(t, err)
