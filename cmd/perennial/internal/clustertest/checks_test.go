@@ -1,6 +1,6 @@
 //go:build check
 
-// What must hold after each round, and after the end of all runners.
+// The invariants after each round, and after the end of all runners.
 
 package clustertest
 
@@ -24,12 +24,13 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// settleTime bounds the wait for the end of every command of a round, where all runners
-// have one clock.
+// settleTime limits the wait for the end of every command of a round, if all runners have the same
+// clock.
 const settleTime = 90 * time.Second
 
-// settle waits until every acknowledged command has ended, but for those that a new holder
-// of an earlier version sends again after ten minutes: these are noted in r.inherited.
+// settle waits until every acknowledged command has ended. A new leader retries some requests of
+// its predecessor only after ten minutes: settle does not wait for their commands, and records them
+// in r.inherited.
 func (r *rig) settle() {
 	r.t.Helper()
 	var left []string
@@ -54,7 +55,7 @@ func (r *rig) settle() {
 		if len(r.runners) == 1 || time.Since(since) < 5*time.Second {
 			return false
 		}
-		// Nothing ended for a while: only what was inherited may be left.
+		// Nothing ended for a while: only inherited commands may be left.
 		since = time.Now()
 		keys := r.keysOfInherited(left)
 		if looks++; keys == nil {
@@ -71,8 +72,8 @@ func (r *rig) settle() {
 	r.t.Fatalf("after %s %d commands have not ended, %v among them; logs in %s", limit, len(left), left[:min(5, len(left))], r.dir)
 }
 
-// keysOfInherited are the idempotency keys of these commands, nil if one of them is not in
-// a state that a new holder leaves alone.
+// keysOfInherited returns the idempotency keys of these commands. It returns nil if a command is
+// not in a state that a new leader leaves alone.
 func (r *rig) keysOfInherited(ids []string) map[string][]string {
 	keys := map[string][]string{}
 	for _, id := range ids {
@@ -96,7 +97,7 @@ func (r *rig) keysOfInherited(ids []string) map[string][]string {
 	return keys
 }
 
-// unended are the keys of inherited commands that have not ended.
+// unended returns the keys of inherited commands that have not ended.
 func (r *rig) unended() map[string]bool {
 	keys := map[string]bool{}
 	for id, of := range r.inherited {
@@ -109,10 +110,10 @@ func (r *rig) unended() map[string]bool {
 	return keys
 }
 
-// check compares the ends, the charges, the wallet, the books and the stream.
+// check compares the ends, charges, wallet, books and stream.
 func (r *rig) check() {
 	r.t.Helper()
-	// A charge or a refund that came just now is in the books a moment later.
+	// A recent charge or refund reaches the books a moment later.
 	var problem string
 	if !await(r.ctx, 20*time.Second, func() bool {
 		problem = r.books()
@@ -126,7 +127,7 @@ func (r *rig) check() {
 		}
 	}
 	unended := r.unended()
-	// A busy machine may have the servers elect another leader, which ends a comparison.
+	// On a busy machine the servers may elect another leader, which interrupts a comparison.
 	if len(unended) == 0 && !await(r.ctx, patience, func() bool {
 		out, err := command(r.ctx, r.dir, "ledger", "reconcile", "--config", r.holder().config(), "-o", "json")
 		problem = fmt.Sprintf("reconcile: %v %s", err, out)
@@ -140,8 +141,8 @@ func (r *rig) check() {
 	r.t.Logf("%d commands, %d rows, %d paid, %d inherited", len(r.load.ids()), len(r.stream.rows), r.stream.paid, len(unended))
 }
 
-// referee sums the sandbox's list up: all charges and refunds, what of the charges belongs
-// to inherited keys, and how many other keys paid. A key that paid twice is an error.
+// referee sums the sandbox's charges and refunds. It also returns how much was charged under
+// inherited keys, and how many other keys paid. A key that paid twice is an error.
 func (r *rig) referee(inherited map[string]bool) (total money, unbooked int64, keys int) {
 	r.t.Helper()
 	charges, err := sandbox.ReadCharges(r.charges)
@@ -168,7 +169,8 @@ func (r *rig) referee(inherited map[string]bool) (total money, unbooked int64, k
 	return total, unbooked, keys
 }
 
-// books says how the ledger, the stream and the wallet differ from the referee.
+// books describes how the ledger, the stream and the wallet differ from the referee, "" if they
+// agree.
 func (r *rig) books() string {
 	r.t.Helper()
 	if unavailable, wrong := r.stream.read(r.ctx, r.js); unavailable != nil || wrong != nil {
@@ -217,8 +219,8 @@ func (r *rig) control(path string) {
 	}
 }
 
-// finish stops all runners, the holder last, and compares their ledgers with the stream: a
-// standby has at least what was there before the holder stopped, the holder has all.
+// finish stops all runners, the leader last, and compares their ledgers with the stream. A standby
+// has at least the rows from before the stop. The leader has all rows.
 func (r *rig) finish() {
 	r.t.Helper()
 	holder := r.holder()
@@ -251,7 +253,7 @@ func (r *rig) finish() {
 	}
 }
 
-// compare verifies a ledger file and holds its rows against the stream's.
+// compare verifies a ledger file and compares its rows with the stream's.
 func (r *rig) compare(one *runner, least int) {
 	r.t.Helper()
 	if out, err := command(r.ctx, r.dir, "ledger", "verify", "--config", one.config()); err != nil {
@@ -269,8 +271,8 @@ func (r *rig) compare(one *runner, least int) {
 	}
 }
 
-// rowsAfter are the rows of the runner's ledger file after row n, none if the file cannot
-// be read.
+// rowsAfter returns the rows after row n of the runner's ledger file, or none if the file cannot be
+// read.
 func (o *runner) rowsAfter(n int) (rows []row) {
 	l, err := ledger.Open(o.rig.ctx, ledger.Config{Path: filepath.Join(o.data(), "main.ledger.db"), Clock: time.Now, ReadOnly: true})
 	if err != nil {

@@ -1,7 +1,7 @@
 //go:build check
 
-// Runners whose clocks differ. A process has the kernel's clock; this one replaces its own
-// time.Now at its start, where shiftVariable says by how much.
+// Runners with different clocks. A process cannot change the kernel's clock, so that it replaces
+// its own time.Now at its start. shiftVariable says by how much.
 
 package clustertest
 
@@ -17,21 +17,22 @@ import (
 	"unsafe"
 )
 
-// shiftVariable is the environment variable with the shift of a process's wall clock, as
-// time.ParseDuration reads it, in whole seconds.
+// shiftVariable is the environment variable with the shift of a process's wall clock. The value is
+// a duration for time.ParseDuration, in whole seconds.
 const shiftVariable = "PERENNIAL_CLUSTERTEST_CLOCK"
 
-// shifted is time.Now of a process with another wall clock: shiftedBase, and the monotonic
-// time since then. It must not call time.Now.
+// shifted replaces time.Now: shiftedBase plus the monotonic time since then. It must not call
+// time.Now.
 func shifted() time.Time { return shiftedBase.Add(time.Since(shiftedBase)) }
 
 var shiftedBase time.Time
 
-// clocksShift says whether clocks can be shifted here: elsewhere all have the true time.
+// clocksShift reports whether this architecture can shift clocks. Elsewhere all runners have the
+// true time.
 const clocksShift = runtime.GOARCH == "amd64"
 
-// shiftClock sets the wall clock of this process by shiftVariable. Durations, timers and
-// what is measured between two calls of time.Now stay as they are.
+// shiftClock shifts the wall clock of this process by shiftVariable. Durations and timers are not
+// affected.
 func shiftClock() error {
 	text := os.Getenv(shiftVariable)
 	if text == "" {
@@ -41,8 +42,8 @@ func shiftClock() error {
 	if err != nil || by%time.Second != 0 {
 		return fmt.Errorf("%s=%s: not a number of seconds: %w", shiftVariable, text, err)
 	}
-	// Add would shift the monotonic reading too. The seconds of a time that has one are
-	// bits 30 to 62 of its first word (time.Time).
+	// Time.Add would shift the monotonic reading too. In a time with a monotonic reading, bits 30
+	// to 62 of the first word are the wall seconds (package time).
 	shiftedBase = time.Now()
 	*(*uint64)(unsafe.Pointer(&shiftedBase)) += uint64(by/time.Second) << 30
 	before := time.Now()
@@ -52,7 +53,7 @@ func shiftClock() error {
 	return shiftProblem(by, before)
 }
 
-// shiftProblem says how the clock is not what it should be, by the kernel's.
+// shiftProblem compares the shifted clock with the kernel's, and returns an error if it is wrong.
 func shiftProblem(by time.Duration, before time.Time) error {
 	var kernel syscall.Timeval
 	if err := syscall.Gettimeofday(&kernel); err != nil {
@@ -67,8 +68,8 @@ func shiftProblem(by time.Duration, before time.Time) error {
 	return nil
 }
 
-// replace has every call of a function jump to another one of the same kind. Nothing else
-// may call it meanwhile, and the compiler must not have inlined it: time.Now is too large.
+// replace makes every call of a function jump to another one of the same type. Nothing may call it
+// meanwhile, and the compiler must not have inlined it: time.Now is too large for that.
 func replace(old, by func() time.Time) error {
 	if !clocksShift {
 		return fmt.Errorf("clocks are not shifted on %s", runtime.GOARCH)
@@ -90,7 +91,6 @@ func replace(old, by func() time.Time) error {
 	return syscall.Mprotect(whole, syscall.PROT_READ|syscall.PROT_EXEC)
 }
 
-// entry is where the code of a function begins.
 func entry(f func() time.Time) unsafe.Pointer {
 	return **(**unsafe.Pointer)(unsafe.Pointer(&f))
 }
@@ -98,7 +98,7 @@ func entry(f func() time.Time) unsafe.Pointer {
 var mostShift = flag.Duration("cluster.clocks", 30*time.Second, "how far the clock of a runner may be from the true time, either way, in whole seconds. "+
 	"The provider takes five minutes; a wait that another runner wrote lasts longer by the difference of the clocks, so do rounds")
 
-// drawnShift is that of one runner: one in four has the true time.
+// drawnShift draws the shift of one runner. One in four has the true time.
 func drawnShift(random *rand.Rand) time.Duration {
 	if random.IntN(4) == 0 {
 		return 0
@@ -106,8 +106,8 @@ func drawnShift(random *rand.Rand) time.Duration {
 	return time.Duration(random.IntN(2*int(*mostShift/time.Second)+1))*time.Second - mostShift.Truncate(time.Second)
 }
 
-// drawnShifts are those of the runners of a test. One runner has the true time: there is
-// none from which it could differ.
+// drawnShifts draws the shifts of a test's runners. A single runner has the true time, because no
+// other clock differs from it.
 func drawnShifts(t *testing.T, runners int) []time.Duration {
 	random, out := seeded(t, "clocks"), make([]time.Duration, runners)
 	if runners == 1 || !clocksShift {
@@ -120,7 +120,7 @@ func drawnShifts(t *testing.T, runners int) []time.Duration {
 	return out
 }
 
-// spread is how far apart the clocks of two runners are at most.
+// spread returns the largest difference between two runners' clocks.
 func (r *rig) spread() time.Duration {
 	least, most := time.Duration(0), time.Duration(0)
 	for _, one := range r.runners {
@@ -129,7 +129,7 @@ func (r *rig) spread() time.Duration {
 	return most - least
 }
 
-// setClock starts a runner, which was ended, with another clock.
+// setClock starts a stopped runner with another clock.
 func (o *runner) setClock(random *rand.Rand) {
 	o.rig.t.Helper()
 	before := o.shift
@@ -141,7 +141,7 @@ func (o *runner) setClock(random *rand.Rand) {
 	o.start()
 }
 
-// clock is what sets the clock of the runner in its environment.
+// clock returns the environment that sets the runner's clock.
 func (o *runner) clock() []string {
 	if o.shift == 0 {
 		return nil

@@ -1,7 +1,6 @@
 //go:build check
 
-// The tests: rounds of faults with one and with three runners, and the two ways in which
-// an account changes hands.
+// The tests: rounds of faults with one and with three runners, and two kinds of failover.
 
 package clustertest
 
@@ -12,15 +11,15 @@ import (
 	"time"
 )
 
-// One runner on three servers loses and repeats nothing, whatever happens to the servers:
-// a quarter of the rounds.
+// One runner on three servers loses and repeats nothing, whatever happens to the servers. The test
+// plays a quarter of the rounds.
 func TestOneRunnerOutlivesFaultsOfTheServers(t *testing.T) {
 	t.Parallel()
 	play(t, 1, *rounds/4, func(f fault) bool { return f.servers })
 }
 
-// Three runners lose and repeat nothing, and their ledgers are the same: the other rounds,
-// on two clusters beside each other, for most of a round is waiting.
+// Three runners lose and repeat nothing, and their ledgers are equal. The test plays the other
+// rounds on two clusters in parallel, because most of a round is waiting.
 func TestThreeRunnersOutliveEveryFault(t *testing.T) {
 	t.Parallel()
 	n := *rounds - *rounds/4
@@ -32,7 +31,7 @@ func TestThreeRunnersOutliveEveryFault(t *testing.T) {
 	}
 }
 
-// play does the rounds of one test.
+// play plays the rounds of one test.
 func play(t *testing.T, runners, n int, may func(fault) bool) {
 	t.Helper()
 	random := seeded(t, "")
@@ -55,7 +54,7 @@ func play(t *testing.T, runners, n int, may func(fault) bool) {
 	r.finish()
 }
 
-// underLoad waits until commands of the load end.
+// underLoad waits until some commands of the load have ended.
 func (r *rig) underLoad() {
 	r.t.Helper()
 	before := len(r.stream.finished)
@@ -67,8 +66,8 @@ func (r *rig) underLoad() {
 	}
 }
 
-// handOver ends the holder in some way and returns when another runner first asks the
-// provider to do something: how long after the holder's end that was.
+// handOver ends the leader and waits for another runner's first POST to the provider. It returns
+// the time between the two.
 func handOver(t *testing.T, end func(*runner)) time.Duration {
 	t.Helper()
 	const limit = 60 * time.Second
@@ -103,13 +102,13 @@ func handOver(t *testing.T, end func(*runner)) time.Duration {
 	return first.Sub(ended)
 }
 
-// After kill -9 of the holder another runner works, within a minute on a busy machine.
+// After a kill of the leader another runner works, within a minute on a busy machine.
 func TestTakeOverAfterKill(t *testing.T) {
 	t.Parallel()
 	handOver(t, (*runner).kill)
 }
 
-// SIGTERM lets the account go: the next runner does not wait for the lease's end, 10 s.
+// SIGTERM releases the lease: the next runner does not wait the 10 s until it expires.
 func TestSIGTERMHandsOver(t *testing.T) {
 	t.Parallel()
 	after := handOver(t, func(holder *runner) {

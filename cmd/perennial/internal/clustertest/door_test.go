@@ -1,7 +1,7 @@
 //go:build check
 
-// Forwarding proxies, through which the processes of the rig reach one another: a door is
-// cut, made deaf, or closed to one process.
+// Doors are forwarding proxies between the processes of the rig. A door can be cut, made deaf, or
+// closed to one process.
 
 package clustertest
 
@@ -23,24 +23,23 @@ type mode int
 const (
 	open mode = iota
 	cut       // nothing passes; connections are closed
-	deaf      // what the server sends is dropped
+	deaf      // the server's answers are dropped
 )
 
-// door forwards connections to a target on 127.0.0.1.
 type door struct {
 	listener net.Listener
 	delay    time.Duration // before each part of an answer
 
 	mu     sync.Mutex
-	pids   []int // processes whose connections are told apart
+	pids   []int // processes whose connections the door recognises
 	target string
 	mode   mode
-	barred int // process that is not let through, 0 for none
+	barred int // process that may not pass, 0 for none
 	pairs  map[*pair]bool
 	posts  map[int][]time.Time // when a process sent an HTTP POST
 }
 
-// pair is a connection of a client, and that to the server.
+// pair is a client's connection and the matching connection to the server.
 type pair struct {
 	client, server net.Conn
 	pid            int
@@ -68,8 +67,8 @@ func newDoor(t *testing.T) *door {
 
 func (d *door) address() string { return d.listener.Addr().String() }
 
-// set changes the mode. A change ends the connections, unless it is to deaf, which a
-// client must meet in the middle of one.
+// set changes the mode and closes all connections. It keeps them for deaf, because a client must
+// lose answers in the middle of a connection.
 func (d *door) set(m mode) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -87,7 +86,7 @@ func (d *door) bar(pid int) {
 	d.closePairs(func(p *pair) bool { return pid != 0 && p.pid == pid })
 }
 
-// know tells the connections of a process apart from now on.
+// know makes the door recognise the connections of a process.
 func (d *door) know(pid int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -144,7 +143,6 @@ func (d *door) connect(client net.Conn) {
 	go d.forward(p, true)
 }
 
-// forward copies one direction of a pair until either end closes.
 func (d *door) forward(p *pair, answers bool) {
 	from, to := p.client, p.server
 	if answers {
@@ -168,7 +166,7 @@ func (d *door) forward(p *pair, answers bool) {
 	delete(d.pairs, p)
 }
 
-// passes says whether bytes continue, and notes the POSTs among them.
+// passes reports whether bytes may pass, and records the POSTs among them.
 func (d *door) passes(p *pair, answers bool, data []byte) bool {
 	if answers && d.delay > 0 {
 		<-time.After(d.delay) // a slow provider
@@ -181,7 +179,7 @@ func (d *door) passes(p *pair, answers bool, data []byte) bool {
 	return !answers || d.mode != deaf
 }
 
-// postOf is the first POST of any of these processes after an instant.
+// postOf returns the first POST of any of these processes after an instant.
 func (d *door) postOf(pids []int, after time.Time) (at time.Time, pid int, found bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -195,8 +193,8 @@ func (d *door) postOf(pids []int, after time.Time) (at time.Time, pid int, found
 	return at, pid, found
 }
 
-// ownerOf is which of the processes has the other end of a connection, 0 for none: all
-// runners have one base_url, for their ledger records it, and so one door.
+// ownerOf returns which of the processes has the other end of a connection, 0 for none. All runners
+// share one door, because their ledgers record the base_url.
 func ownerOf(conn net.Conn, pids []int) int {
 	remote, _ := conn.RemoteAddr().(*net.TCPAddr)
 	local, _ := conn.LocalAddr().(*net.TCPAddr)

@@ -1,6 +1,6 @@
 //go:build check
 
-// The faults: each is done to the rig under load and made good before it returns.
+// Each fault happens under load, and is repaired before it returns.
 
 package clustertest
 
@@ -16,10 +16,9 @@ import (
 	"perennial/queue"
 )
 
-// fault is something that happens to a machine or to a network.
 type fault struct {
 	name    string
-	servers bool // it is done to the NATS servers only
+	servers bool // affects the NATS servers only
 	do      func(r *rig, random *rand.Rand)
 }
 
@@ -93,7 +92,7 @@ var faults = []fault{
 		}
 		r.lasts(4 * time.Second)
 		for _, one := range r.runners {
-			one.set(open) // ends the connections: what was dropped does not come
+			one.set(open) // closes the connections: the dropped answers never arrive
 		}
 	}},
 	{"restart all", false, func(r *rig, _ *rand.Rand) {
@@ -125,7 +124,6 @@ var faults = []fault{
 	{"delete the data of the holder", false, func(r *rig, _ *rand.Rand) { r.loseData(r.holder()) }},
 }
 
-// lasts is how long a fault lasts.
 func (r *rig) lasts(d time.Duration) {
 	select {
 	case <-r.ctx.Done():
@@ -133,7 +131,7 @@ func (r *rig) lasts(d time.Duration) {
 	}
 }
 
-// without kills servers and starts them again after a time.
+// without kills servers, and restarts them after d.
 func (r *rig) without(d time.Duration, nodes ...int) {
 	r.t.Helper()
 	for _, i := range nodes {
@@ -157,7 +155,7 @@ func (r *rig) doorsOf(one *runner, m mode, d time.Duration) {
 	one.set(open)
 }
 
-// withDisk has the writes of a runner's ledger fail for a time.
+// withDisk makes the writes of a runner's ledger fail for d.
 func (r *rig) withDisk(one *runner, calls string, d time.Duration) {
 	r.t.Helper()
 	if err := one.disk.Fail(calls); err != nil {
@@ -178,7 +176,7 @@ func (r *rig) loseData(one *runner) {
 	one.start()
 }
 
-// leader is the server that leads the events stream.
+// leader returns the server that leads the events stream.
 func (r *rig) leader() (node int) {
 	r.t.Helper()
 	if !await(r.ctx, patience, func() bool {
@@ -197,7 +195,7 @@ func (r *rig) leader() (node int) {
 	return node
 }
 
-// drawn are the faults of n rounds: each comes once before one comes again.
+// drawn draws the faults of n rounds. No fault repeats before each has come once.
 func drawn(t *testing.T, random *rand.Rand, n int, may func(fault) bool) (out []fault) {
 	t.Helper()
 	var all []fault

@@ -1,7 +1,6 @@
 //go:build check
 
-// The load: a client of NATS that publishes orders and renewals, each again until it is
-// acknowledged.
+// The load is a NATS client that publishes orders and renewals, each until it is acknowledged.
 
 package clustertest
 
@@ -12,14 +11,13 @@ import (
 	"time"
 )
 
-// perSecond is how many new commands a second the load publishes.
 const perSecond = 50
 
 type load struct {
 	rig *rig
 
 	mu           sync.Mutex
-	count        int             // of the commands so far
+	count        int             // commands so far
 	acknowledged map[string]bool // ids
 	stop         context.CancelFunc
 	publishing   sync.WaitGroup
@@ -31,7 +29,6 @@ func newLoad(r *rig) *load {
 	return l
 }
 
-// begin publishes until end.
 func (l *load) begin() {
 	ctx, cancel := context.WithCancel(l.rig.ctx)
 	l.stop = cancel
@@ -50,7 +47,6 @@ func (l *load) begin() {
 	})
 }
 
-// end stops the load and waits until every command is acknowledged.
 func (l *load) end() {
 	l.rig.t.Helper()
 	l.stop()
@@ -66,8 +62,8 @@ func (l *load) end() {
 	}
 }
 
-// publish publishes a new command until it is acknowledged. An acknowledgement that was
-// lost makes a duplicate, which the runner must notice.
+// publish publishes a new command until it is acknowledged. If the acknowledgement is lost, it
+// publishes a duplicate, which the runner must detect.
 func (l *load) publish() {
 	defer l.publishing.Done()
 	l.mu.Lock()
@@ -86,7 +82,6 @@ func (l *load) again() {
 	}
 }
 
-// publishCommand publishes command n until it is acknowledged.
 func (l *load) publishCommand(n int) {
 	id := fmt.Sprintf("c-%d", n)
 	subject, body := "proxy.renew", fmt.Sprintf(`{"id":%q,"proxy_ids":["px_%d"],"duration_days":30}`, id, n/2)
@@ -105,12 +100,12 @@ func (l *load) publishCommand(n int) {
 		}
 		select {
 		case <-l.rig.ctx.Done():
-		case <-time.After(50 * time.Millisecond): // between two tries
+		case <-time.After(50 * time.Millisecond): // between two attempts
 		}
 	}
 }
 
-// ids are the commands that were acknowledged.
+// ids returns the acknowledged commands.
 func (l *load) ids() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,7 +1,7 @@
 //go:build check
 
-// Three real nats-server processes as one cluster. Clients and routes reach a server
-// through doors only, so that any of these ways can be cut.
+// Three real nats-server processes form one cluster. Clients and routes reach a server only through
+// doors, so that a test can cut each connection.
 
 package clustertest
 
@@ -20,15 +20,15 @@ import (
 
 const servers = 3
 
-// natsServer is a command that runs a real nats-server on a configuration: TestMain makes
-// this binary be one.
+// natsServer returns a command that runs a real nats-server with a configuration file. TestMain
+// makes this test binary act as the server.
 func natsServer(ctx context.Context, dir, config string) *exec.Cmd {
 	cmd := program(ctx, dir, "-c", config)
 	cmd.Env = append(cmd.Env, execVariable+"="+execNATS)
 	return cmd
 }
 
-// cluster is the servers. Each client has doors of its own: see clientDoors.
+// cluster is the three servers. Each client has its own doors, see clientDoors.
 type cluster struct {
 	t       *testing.T
 	dir     string
@@ -62,7 +62,7 @@ func newCluster(t *testing.T, dir string) *cluster {
 	return c
 }
 
-// clientDoors makes doors to the servers for one client, and the client's URL.
+// clientDoors creates doors to the servers for one client, and returns them with the client's URL.
 func (c *cluster) clientDoors() (doors [servers]*door, url string) {
 	var urls []string
 	for i := range servers {
@@ -74,7 +74,6 @@ func (c *cluster) clientDoors() (doors [servers]*door, url string) {
 	return doors, strings.Join(urls, ",")
 }
 
-// store is the directory in which a server keeps its streams.
 func (c *cluster) store(i int) string { return filepath.Join(c.dir, fmt.Sprintf("nats-%d", i)) }
 
 func (c *cluster) choosePorts(i int) {
@@ -95,8 +94,8 @@ func (c *cluster) choosePorts(i int) {
 	}
 }
 
-// configure writes the server's file. It tells clients of no other server, and the other
-// servers an address where nothing listens: both would go round the doors.
+// configure writes the server's file. It advertises no other server to clients, and an unused
+// address to the other servers. Otherwise both would bypass the doors.
 func (c *cluster) configure(i int) string {
 	c.t.Helper()
 	var routes []string
@@ -115,8 +114,8 @@ func (c *cluster) configure(i int) string {
 	return path
 }
 
-// start starts a server that does not run and waits until it listens. Ports that another
-// process took meanwhile are chosen again.
+// start starts a stopped server and waits until it listens. If another process took a port, start
+// chooses new ports.
 func (c *cluster) start(i int) {
 	c.t.Helper()
 	for range 5 {
@@ -136,13 +135,13 @@ func (c *cluster) start(i int) {
 	c.t.Fatalf("nats-server %d does not start; log %s", i, filepath.Join(c.dir, fmt.Sprintf("nats-%d.log", i)))
 }
 
-// listens says whether a server has said so in its log, after a length of it: at its port
-// another process may listen.
+// listens reports whether the server has logged, after the first before bytes of its log, that it
+// listens. The port alone is no proof, because another process may listen there.
 func (c *cluster) listens(i, before int) bool {
 	return strings.Contains(c.log(i)[before:], "Listening for client connections on")
 }
 
-// log is what a server has logged, over all of its starts.
+// log returns the server's log over all of its starts.
 func (c *cluster) log(i int) string {
 	text, err := os.ReadFile(filepath.Join(c.dir, fmt.Sprintf("nats-%d.log", i)))
 	if err != nil && !os.IsNotExist(err) {
@@ -151,14 +150,13 @@ func (c *cluster) log(i int) string {
 	return string(text)
 }
 
-// kill is kill -9.
 func (c *cluster) kill(i int) {
 	if c.nodes[i] != nil {
 		c.nodes[i].kill()
 	}
 }
 
-// isolate cuts a server from the others, or joins it to them again.
+// isolate cuts a server off from the others, or connects it again.
 func (c *cluster) isolate(i int, m mode) {
 	for j := range servers {
 		if j != i {

@@ -1,7 +1,7 @@
 //go:build check
 
-// The power cut of all NATS servers at once, which nothing on them outlives: commands and
-// facts that were acknowledged are gone from the streams, and the ledgers are ahead.
+// A simultaneous power cut of all NATS servers. The streams lose acknowledged commands and facts,
+// and the ledgers are ahead of them.
 
 package clustertest
 
@@ -20,13 +20,13 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// after is how long the standbys have heard nothing of the holder when all servers lose
-// their power, and about how much the servers lose.
+// behind is how long the standbys are cut off before all servers lose their power. The servers lose
+// about that much.
 const behind = 3 * time.Second
 
-// cutAllPower cuts the power of all servers under load. What the holder wrote in the last
-// seconds is then in its ledger only. It returns the holder, before the servers start, and
-// how the servers are started: one takes connections for a while before there is a quorum.
+// cutAllPower cuts the power of all servers under load, so that only the leader's ledger has the
+// rows of the last seconds. It returns the leader, and a function that starts the servers: one
+// server accepts connections for the time alone before there is a quorum.
 func (r *rig) cutAllPower() (holder *runner, start func(alone time.Duration)) {
 	r.t.Helper()
 	r.load.begin()
@@ -58,8 +58,8 @@ func (r *rig) cutAllPower() (holder *runner, start func(alone time.Duration)) {
 	}
 }
 
-// sent waits until the requests that are in progress are over, and fails for a key that paid
-// and stands in no ledger, and for a charge that comes while there is no NATS.
+// sent waits until the requests in progress have ended. The test fails if a key that paid is in no
+// ledger, or if a charge arrives while NATS is down.
 func (r *rig) sent() {
 	r.t.Helper()
 	r.lasts(2 * time.Second) // longer than a request and its answer take
@@ -81,7 +81,7 @@ func (r *rig) sent() {
 	}
 }
 
-// charged are the keys that paid; one that paid twice is an error.
+// charged returns the keys that paid. A key that paid twice is an error.
 func (r *rig) charged() map[string]bool {
 	r.t.Helper()
 	charges, err := sandbox.ReadCharges(r.charges)
@@ -97,7 +97,7 @@ func (r *rig) charged() map[string]bool {
 	return keys
 }
 
-// keysSent are the idempotency keys whose send is in the runner's ledger.
+// keysSent returns the idempotency keys of all sends in the runner's ledger.
 func (o *runner) keysSent() map[string]bool {
 	o.rig.t.Helper()
 	l, err := ledger.Open(o.rig.ctx, ledger.Config{Path: filepath.Join(o.data(), "main.ledger.db"), Clock: time.Now, ReadOnly: true})
@@ -124,8 +124,7 @@ func (o *runner) keysSent() map[string]bool {
 	}
 }
 
-// publishAgain has the producer publish everything again, and checks that each command
-// has been carried out once.
+// publishAgain publishes every command again, and checks that each was executed once.
 func (r *rig) publishAgain() {
 	r.t.Helper()
 	r.load.end()
@@ -136,7 +135,7 @@ func (r *rig) publishAgain() {
 	r.check()
 }
 
-// log is what a runner has logged.
+// log returns the runner's log.
 func (o *runner) log() string {
 	text, err := os.ReadFile(filepath.Join(o.rig.dir, fmt.Sprintf("runner-%d.log", o.n)))
 	if err != nil {
@@ -145,7 +144,7 @@ func (o *runner) log() string {
 	return string(text)
 }
 
-// get is what the runner's HTTP port answers.
+// get returns the answer of the runner's HTTP port.
 func (o *runner) get(path string) string {
 	ctx, cancel := context.WithTimeout(o.rig.ctx, 2*time.Second)
 	defer cancel()
@@ -162,9 +161,9 @@ func (o *runner) get(path string) string {
 	return string(text)
 }
 
-// After a power cut of all servers the runner with the longest ledger publishes what they
-// lost, however long it takes them to have a quorum, and nothing is paid twice when the
-// producer publishes lost commands again.
+// After a power cut of all servers, the runner with the longest ledger publishes the lost rows,
+// however late the servers have a quorum. Nothing is paid twice when the producer publishes lost
+// commands again.
 func TestAPowerCutOfAllServersIsRefilledFromTheLongestLedger(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 3)
@@ -184,9 +183,9 @@ func TestAPowerCutOfAllServersIsRefilledFromTheLongestLedger(t *testing.T) {
 	r.finish()
 }
 
-// Where the machine with the longest ledger lost its power too, another runner continues
-// from its own. The first one then says that its history is another one, sends nothing,
-// and comes back with the ledger that is made again from the events.
+// The leader, which has the longest ledger, loses its power too, and another runner continues from
+// its own ledger. When the first runner returns, it reports a different history and sends nothing.
+// After its ledger file is moved away, it rebuilds the ledger from the events.
 func TestAPowerCutOfAllServersAndOfTheHolder(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 3)

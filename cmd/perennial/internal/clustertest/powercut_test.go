@@ -1,8 +1,8 @@
 //go:build check
 
-// Power cuts of NATS servers. kill -9 leaves all that was written; a power cut leaves what
-// was synced, by default up to two minutes less. It is played with a copy of the server's
-// directory: the server falls back to the moment of the copy.
+// Power cuts of NATS servers. kill -9 keeps everything that was written. A power cut keeps only
+// what was synced, by default up to two minutes less. The tests simulate it with a copy of the
+// server's directory, to which the server falls back.
 
 package clustertest
 
@@ -18,9 +18,9 @@ import (
 	"time"
 )
 
-// cutPower cuts the power of servers at one moment, 1 to 5 s after they synced for the
-// last time, all at the same moment too. It returns when they have started again and have
-// caught up: only then may another server lose what it had not synced.
+// cutPower cuts the power of several servers at the same moment, 1 to 5 s after they last synced.
+// It returns when they have restarted and caught up: before that, no other server may lose unsynced
+// data.
 func (r *rig) cutPower(random *rand.Rand, nodes ...int) {
 	r.t.Helper()
 	r.nats.keepSynced(nodes...)
@@ -29,8 +29,8 @@ func (r *rig) cutPower(random *rand.Rand, nodes ...int) {
 	r.current()
 }
 
-// keepSynced copies the directories of servers as they are at one moment: what a power cut
-// later will leave. The servers stop meanwhile.
+// keepSynced stops servers for a moment and copies their directories. A later power cut leaves
+// these copies.
 func (c *cluster) keepSynced(nodes ...int) {
 	c.t.Helper()
 	defer func() {
@@ -57,11 +57,10 @@ func (c *cluster) keepSynced(nodes ...int) {
 	}
 }
 
-// synced is the copy of what a server would have after a power cut.
+// synced is the copy that a server has left after a power cut.
 func (c *cluster) synced(i int) string { return c.store(i) + "-synced" }
 
-// fallBack kills servers, takes from them what they wrote after keepSynced, and starts
-// them again.
+// fallBack kills servers, restores their directories from keepSynced, and starts them again.
 func (c *cluster) fallBack(nodes ...int) {
 	c.t.Helper()
 	for _, i := range nodes {
@@ -80,7 +79,6 @@ func (c *cluster) fallBack(nodes ...int) {
 	}
 }
 
-// standsStill reports whether every thread of a process is stopped.
 func standsStill(pid int) bool {
 	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil || len(stats) == 0 {
@@ -91,7 +89,7 @@ func standsStill(pid int) bool {
 		if err != nil {
 			return false
 		}
-		_, state, _ := strings.Cut(string(text), ") ") // after the name, which may hold anything
+		_, state, _ := strings.Cut(string(text), ") ") // after the name, which may contain any character
 		if !strings.HasPrefix(state, "T") {
 			return false
 		}
@@ -99,8 +97,8 @@ func standsStill(pid int) bool {
 	return true
 }
 
-// current waits until every server says that all of its streams and consumers are there
-// and have caught up.
+// current waits until every server reports that all of its streams and consumers exist and have
+// caught up.
 func (r *rig) current() {
 	r.t.Helper()
 	for i := range servers {

@@ -1,7 +1,7 @@
 //go:build check
 
-// The processes of the rig: how the program is run, awaited, signalled and killed. The
-// test binary is the program when execVariable is set.
+// These helpers run, await, signal and kill the processes of the rig. With execVariable the test
+// binary acts as the program.
 
 package clustertest
 
@@ -27,7 +27,7 @@ import (
 
 const execVariable = "PERENNIAL_CLUSTERTEST_EXEC"
 
-// execNATS is its value that makes the binary be a nats-server.
+// execNATS is the value of execVariable that makes the test binary act as a nats-server.
 const execNATS = "nats-server"
 
 var (
@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano())
 	}
-	// Most of a test is waiting for processes and leases.
+	// A test mostly waits for processes and leases.
 	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
 		_ = p.Value.Set("4")
 	}
@@ -63,19 +63,20 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// patience bounds every wait for a process.
+// patience limits every wait for a process.
 const patience = 60 * time.Second
 
-// process is a running process. Its stderr, and its stdout after the first line, are
-// appended to the file log.
+// process is a running process. Its stderr, and its stdout after the first line, are appended to
+// its log file.
 type process struct {
 	cmd   *exec.Cmd
 	first chan []byte   // the first line of stdout; closed at its end
 	done  chan struct{} // closed when the process has ended
 }
 
-// spawn starts a command that logs to the file. The kernel kills it when the thread that
-// started it ends, as at a panic of the tests: so that thread is kept until its end.
+// spawn starts a command that logs to the file. The kernel kills the command when the starting
+// thread ends, so that a panic of the tests leaves no process. spawn therefore keeps that thread
+// until the command ends.
 func spawn(cmd *exec.Cmd, log string) (*process, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -113,7 +114,7 @@ func spawn(cmd *exec.Cmd, log string) (*process, error) {
 	return p, nil
 }
 
-// program is the program with arguments, in dir.
+// program returns a command that runs the program in dir.
 func program(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	self, err := os.Executable()
 	if err != nil {
@@ -124,13 +125,12 @@ func program(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// start runs the program in dir.
 func start(t *testing.T, dir, log string, args ...string) *process {
 	t.Helper()
 	return startWith(t, "", nil, dir, log, args...)
 }
 
-// startWith is start of another version, "" for this one, with more of an environment.
+// startWith is start with another version, "" for this one, and extra environment variables.
 func startWith(t *testing.T, version string, environment []string, dir, log string, args ...string) *process {
 	t.Helper()
 	cmd := program(context.Background(), dir, args...)
@@ -146,7 +146,7 @@ func startWith(t *testing.T, version string, environment []string, dir, log stri
 	return p
 }
 
-// ready reads the ready line into line.
+// ready reads the process's ready line into line.
 func (p *process) ready(t *testing.T, line any) {
 	t.Helper()
 	select {
@@ -170,7 +170,7 @@ func (p *process) running() bool {
 	}
 }
 
-// ended waits for the end of the process, and says whether it came in time.
+// ended waits for the end of the process, and reports whether it came in time.
 func (p *process) ended(limit time.Duration) bool {
 	select {
 	case <-p.done:
@@ -180,17 +180,16 @@ func (p *process) ended(limit time.Duration) bool {
 	}
 }
 
-// kill is kill -9.
 func (p *process) kill() {
 	p.signal(syscall.SIGKILL)
 	<-p.done
 }
 
-// terminate is SIGTERM; it returns the exit code, -1 for a process that had to be killed.
+// terminate sends SIGTERM. It returns the exit code, or -1 for a process that had to be killed.
 func (p *process) terminate() int {
 	p.signal(syscall.SIGTERM)
 	if !p.ended(patience) {
-		p.signal(syscall.SIGQUIT) // the goroutines go to its log
+		p.signal(syscall.SIGQUIT) // logs the goroutines
 		if !p.ended(5 * time.Second) {
 			p.kill()
 		}
@@ -199,7 +198,6 @@ func (p *process) terminate() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// command runs the program to its end.
 func command(ctx context.Context, dir string, args ...string) (stdout string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -212,7 +210,6 @@ func command(ctx context.Context, dir string, args ...string) (stdout string, er
 	return out.String(), nil
 }
 
-// await polls a condition until it holds, at most for limit.
 func await(ctx context.Context, limit time.Duration, condition func() bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

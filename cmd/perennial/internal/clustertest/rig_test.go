@@ -1,7 +1,7 @@
 //go:build check
 
-// The rig: a sandbox, three NATS servers and N runners of one configuration, each process
-// with a log file in one directory, which is kept when the test fails.
+// The rig is a sandbox, three NATS servers and N runners with one configuration. Each process logs
+// to a file in one directory, which stays after a failure.
 
 package clustertest
 
@@ -31,10 +31,9 @@ import (
 const (
 	appID   = "sbx_app_alpha"
 	secret  = "canary-secret-7Qm2"
-	proxies = 3000 // renewable ones: px_1 …
+	proxies = 3000 // px_1 …, all renewable
 )
 
-// rig is what one test runs.
 type rig struct {
 	t        *testing.T
 	ctx      context.Context
@@ -44,14 +43,14 @@ type rig struct {
 	provider *door
 	nats     *cluster
 	runners  []*runner
-	queue    *queue.Queue // of a client that nothing cuts off
+	queue    *queue.Queue // of a client that no fault cuts off
 	js       jetstream.JetStream
 	load     *load
 	stream   tail
 	versions *versions
 
-	inherited  map[string][]string // keys of commands that wait ten minutes for a new holder
-	clocksWere time.Duration       // by how much the clock of a runner was set at most
+	inherited  map[string][]string // keys of commands that a new leader retries only after ten minutes
+	clocksWere time.Duration       // the largest change of a runner's clock
 }
 
 // runner is `perennial run` in one data directory.
@@ -63,7 +62,7 @@ type runner struct {
 	shift time.Duration  // of its wall clock, see shiftClock
 	url   string
 	line  daemon.ReadyLine
-	other string // the path of the version that it has, "" for this one
+	other string // the path of its version, "" for this version
 	*process
 }
 
@@ -126,7 +125,6 @@ proxies:
 	r.provider.to(strings.TrimPrefix(r.sandbox.Sandbox, "http://"))
 }
 
-// connect connects the rig's own client, and waits until JetStream answers.
 func (r *rig) connect() {
 	r.t.Helper()
 	_, url := r.nats.clientDoors()
@@ -144,7 +142,7 @@ func (r *rig) connect() {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(r.queue.Close)
-	// An asset with three copies can be made only when all three servers are there.
+	// JetStream creates a stream with three copies only if all three servers run.
 	if !await(r.ctx, patience, func() bool {
 		ctx, cancel := context.WithTimeout(r.ctx, 2*time.Second)
 		defer cancel()
@@ -155,7 +153,6 @@ func (r *rig) connect() {
 	}
 }
 
-// pids are those of the runners that run.
 func (r *rig) pids() (pids []int) {
 	for _, one := range r.runners {
 		if p := one.process; p != nil && p.running() {
@@ -168,7 +165,6 @@ func (r *rig) pids() (pids []int) {
 func (o *runner) data() string   { return filepath.Join(o.rig.dir, fmt.Sprintf("data-%d", o.n)) }
 func (o *runner) config() string { return fmt.Sprintf("runner-%d.yaml", o.n) }
 
-// start starts the runner and waits for its ready line.
 func (o *runner) start() {
 	r := o.rig
 	r.t.Helper()
@@ -191,8 +187,8 @@ accounts:
 	o.ready(r.t, &o.line)
 }
 
-// role is what the runner says it is for the account, and whether it is ready; "" when it
-// does not answer.
+// role returns the runner's role for the account, and whether it is ready. The role is "" if the
+// runner does not answer.
 func (o *runner) role() (role string, ready bool) {
 	if !o.running() {
 		return "", false
@@ -215,7 +211,7 @@ func (o *runner) role() (role string, ready bool) {
 	return said.Accounts[0].Role, said.Ready
 }
 
-// holder waits until exactly one runner works for the account.
+// holder waits until exactly one runner leads the account.
 func (r *rig) holder() (holder *runner) {
 	r.t.Helper()
 	if !await(r.ctx, patience, func() bool {
@@ -236,7 +232,7 @@ func (r *rig) holder() (holder *runner) {
 	return holder
 }
 
-// standby is a runner that is not the holder; with one runner, that one.
+// standby returns a runner that is not the leader, or the only runner.
 func (r *rig) standby() *runner {
 	holder := r.holder()
 	for _, one := range r.runners {
@@ -247,7 +243,7 @@ func (r *rig) standby() *runner {
 	return holder
 }
 
-// dumpOnFailure has the runners write their goroutines into their logs.
+// dumpOnFailure makes the runners write their goroutines to their logs.
 func (r *rig) dumpOnFailure() {
 	if !r.t.Failed() {
 		return

@@ -1,6 +1,6 @@
 //go:build check
 
-// The events stream as it is read by the checks: without gap, each message the next row.
+// The checks read the events stream: it has no gap, and each message is the next row.
 
 package clustertest
 
@@ -18,7 +18,7 @@ import (
 	"perennial/queue/events"
 )
 
-// row is what the stream says of a journal row. rows[n-1] is row n.
+// row is a journal row as the stream has it. rows[n-1] is row n.
 type row struct{ kind, hash string }
 
 type money struct {
@@ -26,25 +26,24 @@ type money struct {
 	Refunded int64 `json:"refunded_cents"`
 }
 
-// tail is the events stream up to the last row that was read.
 type tail struct {
 	rows     []row
 	finished map[string]int // command.finished of each command
 	paid     int            // operations that were booked with a charge
 	booked   money
 	hashes   map[string]bool
-	shorter  time.Time // since when it is said to end before what was read; zero: it is not
+	shorter  time.Time // since when the stream seems to end before what was read; zero: it does not
 }
 
-// staleMost is how long the stream may be said to end before what was read from it. A
-// server that comes back from being cut off was seen to answer for its own old end, once,
-// while both others held all rows; a stream that has lost rows continues to say so.
+// staleMost is how long the stream may seem to end before what was read from it. A server that came
+// back from a partition once answered with its old end, while both others had all rows. A stream
+// that has lost rows stays short.
 const staleMost = 15 * time.Second
 
 func newTail() tail { return tail{finished: map[string]int{}, hashes: map[string]bool{}} }
 
-// read reads what is new in the events stream. It returns an error for a stream that does
-// not answer (unavailable) and for one that is wrong.
+// read reads the new events. It returns an error for a stream that does not answer (unavailable),
+// or for a stream that is wrong.
 func (s *tail) read(ctx context.Context, js jetstream.JetStream) (unavailable, wrong error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -1,9 +1,9 @@
 //go:build check
 
-// Rolling upgrades and downgrades: with another version of the program, each start of one
-// of several runners draws one of the two. A data directory is kept through both. A version
-// with fewer migrations refuses the file of one with more: with -cluster.forward a runner
-// that has begun with this version keeps it.
+// Rolling upgrades and downgrades. With another version of the program, each start of one of
+// several runners draws one of the two versions. The data directory stays the same. A version with
+// fewer migrations refuses the file of a version with more. With -cluster.forward a runner that has
+// run this version therefore keeps it.
 
 package clustertest
 
@@ -20,15 +20,15 @@ var other = flag.String("cluster.other", "", "path of the program in another ver
 
 var forward = flag.Bool("cluster.forward", false, "upgrades only: a runner that has had this version does not go back to the other, whose schema is older")
 
-// versions draws which version of the program a runner starts with.
+// versions draws the program version for each start of a runner.
 type versions struct {
 	random *rand.Rand
 	other  string       // path of the other version; "" for none
-	first  int          // which of the first runners begin with the other version: 0 or 1
-	had    map[int]bool // runners that have had this version
+	first  int          // which of the first runners start with the other version: 0 or 1
+	had    map[int]bool // runners that have run this version
 }
 
-// newVersions draws by the seed. One runner alone always has this version.
+// newVersions draws from the seed. A single runner always has this version.
 func newVersions(t *testing.T, runners int) *versions {
 	v := &versions{random: seeded(t, "versions"), had: map[int]bool{}}
 	if v.first = v.random.IntN(2); runners > 1 {
@@ -37,8 +37,8 @@ func newVersions(t *testing.T, runners int) *versions {
 	return v
 }
 
-// draw is the path of the version that runner n starts with, "" for this one. Among the
-// first starts of three runners are both versions.
+// draw returns the path of the version with which runner n starts, "" for this version. The first
+// starts of three runners include both versions.
 func (v *versions) draw(n int, first bool) string {
 	others := v.random.IntN(2) == 0
 	if first {
@@ -51,15 +51,15 @@ func (v *versions) draw(n int, first bool) string {
 	return ""
 }
 
-// seeded is a source of random numbers of its own for a part of a test.
+// seeded returns a separate source of random numbers for one part of a test.
 func seeded(t *testing.T, part string) *rand.Rand {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(t.Name() + part))
 	return rand.New(rand.NewPCG(*seed, hash.Sum64()))
 }
 
-// versionsText says which version each runner has, the holder's first: "; versions: this holds, the
-// other follows". It is empty if there is one version.
+// versionsText describes each runner's version, the leader's first: "; versions: this holds, the
+// other follows". It is empty if there is only one version.
 func (r *rig) versionsText(holder *runner) string {
 	if r.versions.other == "" {
 		return ""
