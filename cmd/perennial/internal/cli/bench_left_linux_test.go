@@ -1,7 +1,7 @@
 //go:build check
 
-// What `perennial bench` leaves behind when it, or a process of it, is ended: nothing runs,
-// and only a kill -9 leaves its directory.
+// An interrupted `perennial bench`, or a killed process of it, leaves no process behind. Only kill
+// -9 leaves its directory.
 
 package cli
 
@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// eventually waits until something is so, for a minute at most.
+// eventually waits until a condition holds, for a minute at most.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
@@ -29,7 +29,7 @@ func eventually(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// benchUnderWay is a long benchmark whose commands are being carried out.
+// benchUnderWay starts a long benchmark and waits until it executes commands.
 func benchUnderWay(t *testing.T) (cmd *exec.Cmd, dir string, stderr *bytes.Buffer) {
 	t.Helper()
 	dir, stderr = benchDir(t), &bytes.Buffer{}
@@ -75,8 +75,8 @@ func TestBenchHelpersEndWithAKilledBenchmark(t *testing.T) {
 	eventually(t, "all of its processes have ended", func() bool { return len(benchProcesses(t, dir, "")) == 0 })
 }
 
-// benchProcesses are, on Linux, the processes with that temporary directory which run that task
-// of a benchmark.
+// benchProcesses returns the processes with that temporary directory that run that task of a
+// benchmark (Linux only).
 func benchProcesses(t *testing.T, dir, task string) (pids []int) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
@@ -84,7 +84,7 @@ func benchProcesses(t *testing.T, dir, task string) (pids []int) {
 	for _, file := range all {
 		environ, err := os.ReadFile(file)
 		if err != nil || !bytes.Contains(append([]byte{0}, environ...), []byte("\x00TMPDIR="+dir+"\x00")) {
-			continue // it has ended, or is another's
+			continue // it has ended, or belongs to another user
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 		must(t, err)
@@ -96,7 +96,7 @@ func benchProcesses(t *testing.T, dir, task string) (pids []int) {
 	return pids
 }
 
-// nothingLeft fails where a process or a file of a benchmark is left.
+// nothingLeft fails the test if a process or a file of a benchmark is left.
 func nothingLeft(t *testing.T, dir string) {
 	t.Helper()
 	if pids := benchProcesses(t, dir, ""); len(pids) > 0 {

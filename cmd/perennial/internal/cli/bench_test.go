@@ -16,7 +16,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// benchDir is an empty temporary directory for a benchmark, whose helpers are this binary.
+// benchDir is an empty temporary directory for a benchmark. The benchmark's helper processes run
+// this test binary.
 func benchDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -26,7 +27,6 @@ func benchDir(t *testing.T) string {
 	return dir
 }
 
-// perennial runs the program.
 func perennial(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var o, e bytes.Buffer
@@ -58,7 +58,7 @@ func TestBenchPrintsWhatTheContractNames(t *testing.T) {
 }
 
 func TestBenchRefusesWrongFlags(t *testing.T) {
-	_ = benchDir(t) // what is not refused is a benchmark, and its helpers are this binary
+	_ = benchDir(t) // a flag that is not refused starts a benchmark, which runs this test binary
 	for _, args := range [][]string{
 		{"--commands", "0"},
 		{"--concurrency", "0"},

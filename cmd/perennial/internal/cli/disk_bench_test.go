@@ -25,10 +25,10 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// BenchmarkDisk measures what renewals take of the disk, before and after
-// `backup archive`: the figures of docs/archive.md. Once is enough:
+// BenchmarkDisk measures the disk space that renewals take before and after `backup archive`: the
+// figures of docs/archive.md. One iteration is enough:
 //
-//	go test ./cmd/perennial -run '^$' -bench Disk -benchtime 1x
+//	go test ./cmd/perennial/internal/cli -run '^$' -bench Disk -benchtime 1x
 func BenchmarkDisk(b *testing.B) {
 	for _, size := range []int{1, 50} {
 		b.Run(fmt.Sprintf("proxies=%d", size), func(b *testing.B) {
@@ -39,10 +39,9 @@ func BenchmarkDisk(b *testing.B) {
 	}
 }
 
-// diskProxies is how many proxies are renewed.
 const diskProxies = 20_000
 
-// disk is a runner that has renewed every proxy, in commands of so many.
+// disk is a runner that has renewed every proxy.
 type disk struct {
 	*testing.B
 
@@ -148,7 +147,7 @@ func (d *disk) size(file string) int64 {
 	return info.Size()
 }
 
-// open runs do on the ledger, after its runner.
+// open runs do on the ledger after its runner has stopped.
 func (d *disk) open(do func(*ledger.Ledger) error) {
 	d.Helper()
 	l, err := ledger.Open(d.Context(), ledger.Config{Path: d.c.LedgerPath("bench"), Clock: time.Now, ReadOnly: true})
@@ -161,14 +160,14 @@ func (d *disk) head() (h chain.Head) {
 	return h
 }
 
-// rebuilt is the size of the ledger without its cache of the provider's listings.
+// rebuilt returns the size of the ledger without its cache of the provider's listings.
 func (d *disk) rebuilt(name string) int64 {
 	path := filepath.Join(d.TempDir(), name+".db")
 	d.open(func(l *ledger.Ledger) error { _, err := l.Rebuild(d.Context(), path); return err })
 	return d.size(path)
 }
 
-// stored is what a stream takes of the disk.
+// stored returns a stream's size on disk.
 func (d *disk) stored(stream string) (bytes int64) {
 	dir := filepath.Join(d.c.DataDir, "nats", "jetstream", "$G", "streams", stream)
 	d.must(filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {

@@ -1,5 +1,5 @@
-// Every fenced block of every document is checked by what would read it. A language that has
-// no check here fails, so that a new block cannot go unchecked.
+// The tests check every fenced block of every document with the program that would read it. A
+// language without a check fails, so that no new block stays unchecked.
 
 package cli
 
@@ -35,13 +35,12 @@ import (
 
 const repository = "../../../.."
 
-// fenced is one block of a document.
 type fenced struct {
 	page, language, text string
 	line                 int
 }
 
-// documents are the Markdown files that people read, as paths in the repository.
+// documents returns the Markdown files that people read, as paths in the repository.
 func documents(t *testing.T) []string {
 	t.Helper()
 	pages := []string{
@@ -67,7 +66,7 @@ func documents(t *testing.T) []string {
 	return pages
 }
 
-// blocks are the fenced blocks of a document; the rest of it is prose.
+// blocks returns the fenced blocks of a document, and the rest of it as prose.
 func blocks(t *testing.T, page string) (all []fenced, prose string) {
 	t.Helper()
 	fence := regexp.MustCompile("^ *```(.*)$")
@@ -94,10 +93,10 @@ func blocks(t *testing.T, page string) (all []fenced, prose string) {
 	return all, prose
 }
 
-// TestEveryBlockOfTheDocumentsHolds: commands are those of the program, configurations and
-// JSON are what it reads and writes, Go compiles, SQL runs. Python is run by
-// TestThePagesVerifierProvesTheChain and TestThePagesSumIsTheBalance, NATS servers by
-// TestEachWayIntoNATSWorks, verifiers of webhooks by TestTheExamplesVerifyWebhooks, the quick start by TestReadmeCommandsWork.
+// Commands and configurations are the program's, JSON decodes, Go compiles, and SQL runs. Other
+// tests run the rest: TestThePagesVerifierProvesTheChain and TestThePagesSumIsTheBalance run
+// Python, TestEachWayIntoNATSWorks NATS servers, TestTheExamplesVerifyWebhooks webhook verifiers,
+// and TestReadmeCommandsWork the quick start.
 func TestEveryBlockOfTheDocumentsHolds(t *testing.T) {
 	checks := map[string]func(*testing.T, fenced) error{
 		"sh": checkShell, "text": checkDrawing, "yaml": checkYAML, "json": checkJSON, "conf": checkNATS,
@@ -130,10 +129,10 @@ func TestEveryBlockOfTheDocumentsHolds(t *testing.T) {
 	}
 }
 
-// saidNotTyped are messages of the log, and a misspelt command that the changelog tells of.
+// saidNotTyped are log messages, and a misspelt command that the changelog mentions.
 var saidNotTyped = map[string]bool{"perennial starts": true, "perennial stops: …": true, "perennial has stopped": true, "perennial ordr": true}
 
-// TestTheChecksOfBlocksRefuse what a reader would stumble over.
+// The checks refuse the mistakes that would make a reader stumble.
 func TestTheChecksOfBlocksRefuse(t *testing.T) {
 	for _, c := range []struct {
 		check func(*testing.T, fenced) error
@@ -156,7 +155,7 @@ func TestTheChecksOfBlocksRefuse(t *testing.T) {
 	}
 }
 
-// checkDrawing: a line of a drawing that begins with the program's name is a synopsis.
+// checkDrawing treats a line that begins with the program's name as a synopsis.
 func checkDrawing(_ *testing.T, b fenced) error {
 	for _, synopsis := range regexp.MustCompile(`(?m)^perennial .*(\n +.*)*`).FindAllString(b.text, -1) {
 		if err := checkSynopsis(synopsis); err != nil {
@@ -166,8 +165,8 @@ func checkDrawing(_ *testing.T, b fenced) error {
 	return nil
 }
 
-// checkYAML takes a fixture of the sandbox, a configuration, some keys of one, or some keys of
-// a schedule.
+// checkYAML accepts a sandbox fixture, a configuration, a part of a configuration, or a part of a
+// schedule.
 func checkYAML(t *testing.T, b fenced) error {
 	write := func(text string) string {
 		file := filepath.Join(t.TempDir(), "perennial.yaml")
@@ -187,14 +186,14 @@ func checkYAML(t *testing.T, b fenced) error {
 	if !strings.Contains(text, "accounts:") {
 		text += "\naccounts:\n  main: {base_url: http://127.0.0.1:1, app_id: sbx_app_a, secret_file: s}\n"
 	}
-	// A production account needs users beside it: docs/security.md.
+	// A production account also needs users: docs/security.md.
 	text = strings.Replace(text, "app_id: live_app_", "app_id: sbx_app_", 1)
 	_, err := config.Load(write(text))
 	return err
 }
 
-// checkJSON decodes it as what writes it, and refuses fields that this does not have. A time
-// and other texts may be left out as "…".
+// checkJSON decodes the JSON into the type that the program writes, and refuses unknown fields. "…"
+// may stand for a time or another text.
 func checkJSON(t *testing.T, b fenced) error {
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(b.text), &keys); err != nil {
@@ -222,7 +221,7 @@ func checkJSON(t *testing.T, b fenced) error {
 	return errors.New("nothing is known that writes this JSON: add it to the shapes, or to the schemas")
 }
 
-// fits says whether a text is what `perennial schema NAME` takes.
+// fits checks a text against the output of `perennial schema NAME`.
 func fits(t *testing.T, name, text string) error {
 	t.Helper()
 	out, errs, code := schemaOf(t, name)
@@ -249,7 +248,8 @@ func fits(t *testing.T, name, text string) error {
 	return compiled.Validate(value)
 }
 
-// checkNATS parses it as the server does. TestEachWayIntoNATSWorks runs servers of these files.
+// checkNATS parses the block as the server does. TestEachWayIntoNATSWorks runs servers with these
+// files.
 func checkNATS(t *testing.T, b fenced) error {
 	for _, m := range regexp.MustCompile(`\$([A-Z_]+)`).FindAllStringSubmatch(b.text, -1) {
 		t.Setenv(m[1], "a-password")
@@ -258,8 +258,8 @@ func checkNATS(t *testing.T, b fenced) error {
 	return err
 }
 
-// checkGo: it is formatted, and builds in a module of its own with the versions that this one
-// pins, as a program beside a clone does.
+// checkGo checks that the block is formatted, and that it builds in its own module with the
+// versions that this module pins, as a program beside a clone would.
 func checkGo(t *testing.T, b fenced) error {
 	formatted, err := format.Source([]byte(b.text))
 	if err != nil {
@@ -290,7 +290,7 @@ func checkGo(t *testing.T, b fenced) error {
 	return nil
 }
 
-// checkSQL runs each statement on a new ledger, opened as `docs/cli.md` says: to read it.
+// checkSQL runs each statement on a new ledger that is opened read-only, as docs/cli.md says.
 func checkSQL(t *testing.T, b fenced) error {
 	path := filepath.Join(t.TempDir(), "main.ledger.db")
 	l, err := ledger.Open(t.Context(), ledger.Config{Path: path, Clock: time.Now})
@@ -320,13 +320,13 @@ func runQuery(t *testing.T, db *sql.DB, statement string) error {
 		return err
 	}
 	defer rows.Close()
-	for rows.Next() { // the first step is what runs it
+	for rows.Next() { // the first step runs the statement
 	}
 	return rows.Err()
 }
 
-// checkDiagram: it is of a known kind, and its brackets close. `make site` parses it as the
-// library does that draws it.
+// checkDiagram checks that the diagram has a known kind, and that its brackets match. `make site`
+// parses it with the library that draws it.
 func checkDiagram(_ *testing.T, b fenced) error {
 	kind, _, _ := strings.Cut(b.text, "\n")
 	if !regexp.MustCompile(`^(flowchart (LR|TD)|stateDiagram-v2|sequenceDiagram)$`).MatchString(kind) {
@@ -340,13 +340,13 @@ func checkDiagram(_ *testing.T, b fenced) error {
 	return nil
 }
 
-// runElsewhere are the pages whose blocks in another language another test runs: package
-// ledger those of events, TestTheExamplesVerifyWebhooks (tag examples) those of webhooks.
+// runElsewhere lists the pages whose blocks other tests run: package ledger those of events,
+// TestTheExamplesVerifyWebhooks (tag check) those of webhooks.
 var runElsewhere = map[string][]string{
 	"python": {"docs/events/README.md", "docs/webhooks.md"}, "javascript": {"docs/webhooks.md"},
 }
 
-// checkRun: blocks stand where another test runs them.
+// checkRun checks that another test runs the blocks of the page.
 func checkRun(_ *testing.T, b fenced) error {
 	if !slices.Contains(runElsewhere[b.language], b.page) {
 		return fmt.Errorf("%s is run from %v only: have a test run it", b.language, runElsewhere[b.language])

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestEveryLinkOfTheDocumentsLeadsSomewhere: to a file that exists, and to a heading of it, as
-// GitHub makes anchors.
+// Each link leads to an existing file, and to a heading in it. Anchors follow GitHub's rules.
 func TestEveryLinkOfTheDocumentsLeadsSomewhere(t *testing.T) {
 	pages, anchors, followed := documents(t), map[string]map[string]bool{}, 0
 	for _, page := range pages {
@@ -42,7 +41,7 @@ func TestEveryLinkOfTheDocumentsLeadsSomewhere(t *testing.T) {
 	}
 }
 
-// headings are the anchors of a document.
+// headings returns the anchors of a document.
 func headings(t *testing.T, page string) map[string]bool {
 	t.Helper()
 	_, prose := blocks(t, page)
@@ -54,8 +53,8 @@ func headings(t *testing.T, page string) map[string]bool {
 	return all
 }
 
-// TestNoDocumentIsMissingFromTheList of docs/README.md, by which readers and the site find
-// them: each page of docs is in a table, but for the decisions, which are listed by their names.
+// Each page of docs is in a table of docs/README.md, by which readers and the site find it.
+// Decisions are listed by their names instead.
 func TestNoDocumentIsMissingFromTheList(t *testing.T) {
 	list := text(t, repository+"/docs/README.md")
 	for _, page := range documents(t) {

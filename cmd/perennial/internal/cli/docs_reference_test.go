@@ -10,14 +10,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// The reference of docs/cli.md stands between these.
+// The reference in docs/cli.md is between these marks.
 const (
 	commandsBegin = "<!-- commands: begin -->\n"
 	commandsEnd   = "<!-- commands: end -->\n"
 )
 
-// TestTheReferenceIsThatOfTheCommands: docs/cli.md has every command with its line of help
-// and its flags, but for hidden ones.
+// docs/cli.md has every visible command with its line of help and its flags.
 func TestTheReferenceIsThatOfTheCommands(t *testing.T) {
 	const page = "../../../../docs/cli.md"
 	before, rest, found := strings.Cut(text(t, page), commandsBegin)
@@ -38,11 +37,11 @@ func TestTheReferenceIsThatOfTheCommands(t *testing.T) {
 	}
 }
 
-// writeReference writes a command and those below it: what it does, how it is called, and
-// its flags. The help has their meaning.
+// writeReference writes a command and its subcommands: what each does, its usage and its flags. The
+// help explains the flags.
 func writeReference(w *strings.Builder, c *cobra.Command) {
 	for _, sub := range c.Commands() {
-		if !sub.IsAvailableCommand() { // such as the program's own processes
+		if !sub.IsAvailableCommand() { // such as the program's helper processes
 			continue
 		}
 		if !sub.HasParent() || sub.Parent() == c.Root() {

@@ -1,5 +1,5 @@
-// Commands in the documents: the program's own against its flags and arguments, others
-// against the files that they name.
+// Checks of the commands in the documents: the program's own against its flags and arguments,
+// others against the files that they name.
 
 package cli
 
@@ -18,7 +18,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// checkShell: bash can read it, and each command of it is known and has what it needs.
+// checkShell checks that bash can parse the block, and that each of its commands is known and
+// complete.
 func checkShell(t *testing.T, b fenced) error {
 	t.Helper()
 	bash := exec.CommandContext(t.Context(), "bash", "-n")
@@ -26,7 +27,7 @@ func checkShell(t *testing.T, b fenced) error {
 	if out, err := bash.CombinedOutput(); err != nil {
 		return fmt.Errorf("bash: %w\n%s", err, out)
 	}
-	dir := repository // cd changes it, for the rest of the block
+	dir := repository // cd changes it for the rest of the block
 	for _, words := range commandsOf(b.text) {
 		for len(words) > 0 && (words[0] == "exec" || regexp.MustCompile(`^[A-Za-z_]+=`).MatchString(words[0])) {
 			words = words[1:]
@@ -44,8 +45,8 @@ func checkShell(t *testing.T, b fenced) error {
 	return nil
 }
 
-// commandsOf splits a script into the words of its commands. Pipes, lists and redirections
-// end a command; quotes and $(…) keep spaces.
+// commandsOf splits a script into the words of its commands. Pipes, lists and redirections end a
+// command. Quotes and $(…) keep spaces.
 func commandsOf(script string) (all [][]string) {
 	script = strings.ReplaceAll(script, "\\\n", " ")
 	word := regexp.MustCompile(`^(?:'[^']*'|"[^"]*"|\$\([^)]*\)|[^\s'"#|&;<>]|#\b)+`)
@@ -78,10 +79,10 @@ func commandsOf(script string) (all [][]string) {
 	return all
 }
 
-// checkCommand checks one command of a block in sh.
+// checkCommand checks one command of an sh block.
 func checkCommand(t *testing.T, dir string, words []string) error {
 	t.Helper()
-	if words[0] == "curl" { // of the sandbox: TestTheTutorialsWork does the same
+	if words[0] == "curl" { // to the sandbox: TestTheTutorialsWork sends the same requests
 		return nil
 	}
 	if err := checkPayloads(t, words); err != nil {
@@ -98,7 +99,7 @@ func checkCommand(t *testing.T, dir string, words []string) error {
 		return checkNPM(t, dir, args)
 	case "cd":
 		return exists(dir)
-	case "umask", "for", "do", "echo", "done", ".", "nats-server", "kill": // a test runs them: TestTheClusterOfTheDocumentWorks
+	case "umask", "for", "do", "echo", "done", ".", "nats-server", "kill": // TestTheClusterOfTheDocumentWorks runs them
 		return nil
 	case "nats":
 		return checkOneOf(args, "req", "sub", "stream")
@@ -128,7 +129,7 @@ func checkOneOf(args []string, known ...string) error {
 	return nil
 }
 
-// checkPayloads: a word that begins as JSON is the body of the command or verb before it.
+// checkPayloads checks a JSON word as the body of the command or verb before it.
 func checkPayloads(t *testing.T, words []string) error {
 	t.Helper()
 	for i, w := range words {
@@ -153,7 +154,7 @@ func checkPayloads(t *testing.T, words []string) error {
 	return nil
 }
 
-// checkPerennial: the command is there, takes these flags, and as many arguments.
+// checkPerennial checks that the command exists and takes these flags and arguments.
 func checkPerennial(args []string) error {
 	found, rest, err := (&app{}).root().Find(args)
 	if err != nil {
@@ -168,8 +169,8 @@ func checkPerennial(args []string) error {
 	return found.ValidateArgs(found.Flags().Args())
 }
 
-// checkSynopsis: the words before the first placeholder are a command, and the flags are its
-// own, or those of one of its commands.
+// checkSynopsis checks that the words before the first placeholder are a command. The flags must
+// belong to it or to one of its subcommands.
 func checkSynopsis(synopsis string) error {
 	words := strings.Fields(strings.TrimPrefix(synopsis, "perennial "))
 	if words[0] == "COMMAND" {
@@ -198,7 +199,8 @@ func hasFlag(c *cobra.Command, name string) bool {
 	return is(c.Flags()) || is(c.InheritedFlags()) || slices.ContainsFunc(c.Commands(), func(sub *cobra.Command) bool { return hasFlag(sub, name) })
 }
 
-// checkGoCommand: packages of this module exist, and `go run` of the program is the program.
+// checkGoCommand checks that packages of this module exist, and checks `go run` of the program as a
+// command of the program.
 func checkGoCommand(args []string) error {
 	if err := checkOneOf(args, "build", "install", "run", "test"); err != nil {
 		return err

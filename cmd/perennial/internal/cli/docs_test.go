@@ -14,8 +14,7 @@ import (
 	"perennial/testdata/declared"
 )
 
-// TestEveryTestThatADocumentNamesExists: a table of threats or faults is worth
-// what its tests are.
+// Tables of threats and faults cite tests as their proof.
 func TestEveryTestThatADocumentNamesExists(t *testing.T) {
 	have := tests(t)
 	named := 0
@@ -36,7 +35,7 @@ func TestEveryTestThatADocumentNamesExists(t *testing.T) {
 	}
 }
 
-// tests is the text of every test file.
+// tests returns the text of every test file.
 func tests(t *testing.T) string {
 	t.Helper()
 	var code strings.Builder
@@ -54,7 +53,7 @@ func tests(t *testing.T) string {
 	return code.String()
 }
 
-// TestEveryTrapOfThePageHasATest, but for those that the page says are not kept yet.
+// The page marks the traps that are not handled yet.
 func TestEveryTrapOfThePageHasATest(t *testing.T) {
 	have, traps := tests(t), 0
 	for line := range strings.Lines(text(t, "../../../../testdata/traps/README.md")) {
@@ -82,15 +81,14 @@ func text(t *testing.T, path string) string {
 	return string(data)
 }
 
-// TestEverySymbolThatADocumentNamesExists: `package.Name` and `package.Type.Member`
-// of the pages that lead through the code.
+// The test finds `package.Name` and `package.Type.Member` in the pages that explain the code.
 func TestEverySymbolThatADocumentNamesExists(t *testing.T) {
 	symbols, packages := declarations(t)
 	facts, named := fact.Types(), 0
 	for _, page := range []string{"docs/decisions/0016-pure-packages.md", "CONTRIBUTING.md", "docs/state-machine.md"} {
 		for _, m := range regexp.MustCompile("`([a-z]+)\\.([A-Za-z]+(?:\\.[A-Za-z]+)?)`").FindAllStringSubmatch(text(t, "../../../../"+page), -1) {
 			if !packages[m[1]] || facts[m[1]+"."+m[2]] != nil {
-				continue // a file, or a fact
+				continue // a file name, or a fact type
 			}
 			named++
 			if symbol := m[1] + "." + m[2]; !symbols[symbol] {
@@ -103,8 +101,8 @@ func TestEverySymbolThatADocumentNamesExists(t *testing.T) {
 	}
 }
 
-// declarations are the functions, methods, types, constants and variables of the
-// program, each after the name of its package.
+// declarations returns the functions, methods, types, constants and variables of the program, each
+// prefixed with its package.
 func declarations(t *testing.T) (symbols, packages map[string]bool) {
 	t.Helper()
 	symbols, packages = map[string]bool{}, map[string]bool{}

@@ -7,7 +7,7 @@ import (
 	"perennial/ledger"
 )
 
-// doctor says what ends a pause, and not only that there is one.
+// The doctor says what ends each pause, and not only that it exists.
 func TestTheDoctorSaysOfEachPauseWhatEndsIt(t *testing.T) {
 	for _, cause := range append(decide.PauseCauses(), ledger.CauseRestored) {
 		if endsPause[cause] == "" && cause != decide.CauseThrottled {

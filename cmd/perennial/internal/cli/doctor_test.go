@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// TestTheDoctorSeesATakenAddress before `perennial run` does.
+// The doctor sees the taken address before `perennial run` fails on it.
 func TestTheDoctorSeesATakenAddress(t *testing.T) {
 	t.Chdir(t.TempDir())
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -52,11 +52,11 @@ func TestTheDoctorSeesATakenAddress(t *testing.T) {
 	}
 }
 
-// TestTheDoctorSaysWhatToDoAboutACertificate, and not to look at base_url.
+// The advice is about the certificate, and not about base_url.
 func TestTheDoctorSaysWhatToDoAboutACertificate(t *testing.T) {
 	t.Chdir(t.TempDir())
 	provider := httptest.NewUnstartedServer(http.NotFoundHandler())
-	provider.Config.ErrorLog = log.New(io.Discard, "", 0) // of the handshake that fails
+	provider.Config.ErrorLog = log.New(io.Discard, "", 0) // of the failing handshake
 	provider.StartTLS()
 	defer provider.Close()
 	for name, text := range map[string]string{

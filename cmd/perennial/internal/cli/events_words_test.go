@@ -10,7 +10,6 @@ import (
 	"perennial/queue/events"
 )
 
-// TestEventsForPeopleShowMoneyInOneForm.
 func TestEventsForPeopleShowMoneyInOneForm(t *testing.T) {
 	t.Parallel()
 	event, err := json.Marshal(chain.CloudEvent{Type: "renewal.completed", Data: []byte(`{"charged_cents":300,"refunded_cents":100}`)})
@@ -23,7 +22,6 @@ func TestEventsForPeopleShowMoneyInOneForm(t *testing.T) {
 	}
 }
 
-// TestEventsForPeopleSayWhoAskedForThem.
 func TestEventsForPeopleSayWhoAskedForThem(t *testing.T) {
 	t.Parallel()
 	event, err := json.Marshal(chain.CloudEvent{Type: "proxy.retired", Data: []byte(`{"proxy_id":"px_1","by":"ann","reason":"moving","user":"ops"}`)})
@@ -42,7 +40,6 @@ func TestEventsForPeopleSayWhoAskedForThem(t *testing.T) {
 	}
 }
 
-// TestAnUnknownAmountIsNotShownAsNone.
 func TestAnUnknownAmountIsNotShownAsNone(t *testing.T) {
 	balance := unbookedText(tables.Unbooked{Operations: 2, Unknown: 2}, "USD")
 	if !strings.Contains(balance, "an unknown amount") || strings.Contains(balance, "0.00") {

@@ -19,8 +19,7 @@ import (
 	"perennial/queue/publish"
 )
 
-// A command without an id of its own gets one; published again under another it would be
-// another purchase.
+// A command without an ID gets one. Publishing it again under another ID would be another purchase.
 func TestACommandThatMayBeStoredNamesItsID(t *testing.T) {
 	for err, names := range map[error]bool{context.DeadlineExceeded: true, context.Canceled: true, queue.ErrDisconnected: true, queue.ErrNoAccount: false} {
 		if got := withRetryID(err, "cli-7"); strings.Contains(got.Error(), "--id cli-7") != names || !errors.Is(got, err) {
@@ -29,8 +28,7 @@ func TestACommandThatMayBeStoredNamesItsID(t *testing.T) {
 	}
 }
 
-// TestAnInterruptedPurchaseNamesItsID, although an interrupted program prints nothing else: the
-// command may be stored by a stream that is slow to say so.
+// An interrupted program otherwise prints nothing, but a slow stream may have stored the command.
 func TestAnInterruptedPurchaseNamesItsID(t *testing.T) {
 	server := natstest.Serve(t, t.TempDir())
 	nc, err := nats.Connect(server.URL())
@@ -52,7 +50,7 @@ func TestAnInterruptedPurchaseNamesItsID(t *testing.T) {
 	}
 }
 
-// TestACommandIsPublishedAgainWhileNothingTakesIt, as while the hub of a leaf node is away.
+// An example is the time while the hub of a leaf node is away.
 func TestACommandIsPublishedAgainWhileNothingTakesIt(t *testing.T) {
 	t.Parallel()
 	ends := []error{fmt.Errorf("account main: %w", publish.ErrNotTaken), queue.ErrNoAccount}
@@ -61,8 +59,8 @@ func TestACommandIsPublishedAgainWhileNothingTakesIt(t *testing.T) {
 	}
 }
 
-// TestAnUnreachableNATSIsAnError of the commands that read the events stream: its
-// cleanup once dereferenced the history that was not opened.
+// The commands that read the events stream once crashed here: their cleanup used a history that had
+// not been opened.
 func TestAnUnreachableNATSIsAnError(t *testing.T) {
 	a := &app{natsURL: "nats://127.0.0.1:1"}
 	c := config.Embedded()
@@ -83,7 +81,7 @@ func TestAnUnreachableNATSIsAnError(t *testing.T) {
 	}
 }
 
-// TestAnUnreachableNATSSaysWhatToDo: after a kill the file of the run is still there.
+// The test includes a killed run, which leaves its file behind.
 func TestAnUnreachableNATSSaysWhatToDo(t *testing.T) {
 	t.Chdir(t.TempDir())
 	said := func(args ...string) string {
@@ -110,7 +108,7 @@ func TestAnUnreachableNATSSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// TestALedgerThatIsNotThereSaysWhatToDo, and its path once.
+// The error names the path once.
 func TestALedgerThatIsNotThereSaysWhatToDo(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, line := range []string{"ledger balance", "ledger verify", "ledger backup x.db", "review list", "ledger record --kind top-up --cents 1 --by ann --reason x"} {
@@ -123,7 +121,7 @@ func TestALedgerThatIsNotThereSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// TestWebhooksAreListedBeforeTheFirstRun as new, as docs/cli.md says.
+// docs/cli.md says that they are listed as new.
 func TestWebhooksAreListedBeforeTheFirstRun(t *testing.T) {
 	t.Chdir(t.TempDir())
 	text := "accounts:\n  main: {base_url: \"http://127.0.0.1:1\", app_id: sbx_app_1, secret_file: main.secret}\n" +
@@ -145,8 +143,8 @@ func TestWebhooksAreListedBeforeTheFirstRun(t *testing.T) {
 	}
 }
 
-// TestWhatAnotherUserCouldNotReadIsNotWritten: a command that works in the data directory
-// of another user is refused, with the line to type, and leaves nothing there.
+// A command that works in another user's data directory is refused. The error has the line to type,
+// and the command leaves no file there.
 func TestWhatAnotherUserCouldNotReadIsNotWritten(t *testing.T) {
 	t.Parallel()
 	dir, self := t.TempDir(), os.Geteuid()

@@ -16,7 +16,7 @@ func initIn(t *testing.T, secret string, args ...string) (said string, code int)
 	return out.String() + errs.String(), code
 }
 
-// TestInitNamesTheFlagThatIsWrong, and not a line of a file that is not written.
+// The error does not mention a line of a file that init has not written.
 func TestInitNamesTheFlagThatIsWrong(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for flag, args := range map[string][]string{
@@ -33,7 +33,7 @@ func TestInitNamesTheFlagThatIsWrong(t *testing.T) {
 	}
 }
 
-// TestInitChecksTheAuthorityOfTheProvider before it writes a file.
+// The check happens before init writes a file.
 func TestInitChecksTheAuthorityOfTheProvider(t *testing.T) {
 	t.Chdir(t.TempDir())
 	said, code := initIn(t, "a-secret", "--base-url", "https://api.example.com", "--app-id", "sbx_app_1", "--secret-file", "-", "--ca-file", "ca.pem")
@@ -42,8 +42,8 @@ func TestInitChecksTheAuthorityOfTheProvider(t *testing.T) {
 	}
 }
 
-// TestInitTakesTheSecretThatIsInItsPlace: it is named, so it is neither copied nor in
-// the way. What is not named is not written over, and the advice works.
+// With --secret-file main.secret, init uses that file in place. Otherwise init refuses to overwrite
+// it, and its advice works.
 func TestInitTakesTheSecretThatIsInItsPlace(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("main.secret", []byte("a-secret\n"), 0o600); err != nil {

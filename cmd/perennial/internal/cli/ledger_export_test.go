@@ -11,7 +11,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// What ends early, or cannot be, is said beside the output.
+// A note beside the output says where a list ends early, and why a month is impossible.
 func TestBooksSayWhereAListEndsAndWhichMonthsThereAre(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.Mkdir("perennial-data", 0o700); err != nil {

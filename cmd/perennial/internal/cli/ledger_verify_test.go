@@ -10,8 +10,7 @@ import (
 	"perennial/ledger/chain"
 )
 
-// TestWhatTheLedgerKnowsToBePublishedIsMissed: by verify, also where a run would
-// publish it again unasked.
+// verify reports the missing events, even if a run would publish them again by itself.
 func TestWhatTheLedgerKnowsToBePublishedIsMissed(t *testing.T) {
 	noted := ledger.Published{Head: chain.Head{Seq: 20}, FirmSeq: 15}
 	for _, test := range []struct {
@@ -33,11 +32,10 @@ func TestWhatTheLedgerKnowsToBePublishedIsMissed(t *testing.T) {
 	}
 }
 
-// TestAFileThatIsReadOnlyIsVerifiedElsewhere: in --temp, else in TMPDIR; without either the
-// error says so.
+// The working copy is made in --temp, or else in TMPDIR. Without either, the error says so.
 func TestAFileThatIsReadOnlyIsVerifiedElsewhere(t *testing.T) {
 	dir, elsewhere := t.TempDir(), t.TempDir()
-	const readOnly = "/proc/self/main.ledger.db" // no user may make a file there
+	const readOnly = "/proc/self/main.ledger.db" // no user may create a file there
 	for _, test := range []struct{ temp, variable, file, want string }{
 		{"", elsewhere, filepath.Join(dir, "main.ledger.db"), dir},
 		{elsewhere, "", filepath.Join(dir, "main.ledger.db"), elsewhere},

@@ -10,8 +10,8 @@ import (
 	"perennial/ledger/testrun"
 )
 
-// TestMain makes the test binary be the program where a benchmark starts it as the
-// sandbox. Started so without the switch, it would run all tests, which start benchmarks.
+// TestMain makes the test binary act as the program if a benchmark starts it as the sandbox.
+// Without the variable, such a start would run all tests, which start benchmarks.
 func TestMain(m *testing.M) {
 	if os.Getenv("PERENNIAL_TEST_EXEC") != "" {
 		os.Exit(Program{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}.Main(context.Background()))

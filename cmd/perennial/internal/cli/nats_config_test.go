@@ -9,11 +9,11 @@ import (
 
 var update = flag.Bool("update", false, "write docs/operations/nats-roles.conf anew")
 
-// rolesFile is what nats-config prints for one user of each role, to be copied.
+// rolesFile is the output of nats-config for one user of each role, to be copied.
 const rolesFile = "../../../../docs/operations/nats-roles.conf"
 
-// TestTheRolesOfThePageAreThoseOfTheProgram: TestEachRoleDoesWhatItIsFor and
-// TestNoRoleReachesWhatIsNotItsOwn run servers on what nats-config prints.
+// TestEachRoleDoesWhatItIsFor and TestNoRoleReachesWhatIsNotItsOwn run servers with the output of
+// nats-config.
 func TestTheRolesOfThePageAreThoseOfTheProgram(t *testing.T) {
 	page, err := os.ReadFile(rolesFile)
 	if err != nil && !*update {

@@ -4,8 +4,7 @@ import (
 	"testing"
 )
 
-// TestAFactOfAPersonHasAName: also where no shell has set USER, in a container or
-// under cron.
+// A container or cron may not set USER.
 func TestAFactOfAPersonHasAName(t *testing.T) {
 	t.Setenv("USER", "ada")
 	if got := operator(); got != "ada" {

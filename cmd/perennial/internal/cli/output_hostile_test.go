@@ -13,8 +13,7 @@ import (
 	"perennial/testdata/hostile"
 )
 
-// FuzzHostileTextInTablesAndLogs: whatever text of others is shown, it makes no line
-// and moves no cursor.
+// Text from others starts no new line and moves no cursor.
 func FuzzHostileTextInTablesAndLogs(f *testing.F) {
 	hostile.Fuzz(f, func(t *testing.T, text string) {
 		if text == "" {

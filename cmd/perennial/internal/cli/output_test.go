@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestOutputMovesNoCursor: whatever a person or an old journal says.
+// The text may come from an operator or an old journal.
 func TestOutputMovesNoCursor(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -18,7 +18,7 @@ func TestOutputMovesNoCursor(t *testing.T) {
 	}
 }
 
-// TestALongCommandSaysWhatItDoes: one that ends before says nothing.
+// A quick command says nothing.
 func TestALongCommandSaysWhatItDoes(t *testing.T) {
 	t.Parallel()
 	read, write := io.Pipe()

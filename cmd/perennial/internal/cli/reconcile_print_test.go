@@ -8,7 +8,7 @@ import (
 	"perennial/jobs/reconcile"
 )
 
-// TestAWalletThatDiffersIsNotToTheCent, though nothing is in progress.
+// A difference is reported although nothing is in progress.
 func TestAWalletThatDiffersIsNotToTheCent(t *testing.T) {
 	t.Parallel()
 	for provider, want := range map[int64]string{1744100: "book 17,447.00 USD, they differ by -6.00 USD\n", 1744700: "book 17,447.00 USD, to the cent\n"} {

@@ -9,7 +9,7 @@ import (
 	"perennial/ledger/tables"
 )
 
-// What an operation cost may not be known; that it was charged still books something.
+// A charge of an unknown amount still books something.
 func TestAnAnswerOfAnUnknownAmountDoesNotBookNothing(t *testing.T) {
 	for say, want := range map[string]string{"--charged AMOUNT --confirm-amount AMOUNT": "books the amount that was charged", "--charged AMOUNT --confirm-amount AMOUNT --order ord_1": "books the amount that was charged", "--not-charged": "books nothing"} {
 		if got := answerText(inspect.Answer{Say: say}, "USD"); got != want {
@@ -18,7 +18,7 @@ func TestAnAnswerOfAnUnknownAmountDoesNotBookNothing(t *testing.T) {
 	}
 }
 
-// TestTheNewestWalletHasItsAge: what is not known of the wallet is not shown.
+// An unknown wallet is not shown as an amount.
 func TestTheNewestWalletHasItsAge(t *testing.T) {
 	now := time.Date(2026, 11, 27, 2, 0, 0, 0, time.UTC)
 	e := inspect.Evidence{WalletNow: &inspect.WalletRead{ProviderCents: 496880, LedgerCents: 497480, At: now.Add(-3 * time.Second)}}
@@ -31,7 +31,7 @@ func TestTheNewestWalletHasItsAge(t *testing.T) {
 	}
 }
 
-// TestACountThatIsNotKnownIsNotZero: an answered order was charged for proxies.
+// A resolved order was charged, but its number of proxies is unknown.
 func TestACountThatIsNotKnownIsNotZero(t *testing.T) {
 	for want, x := range map[string]tables.BookTotal{
 		"not known": {SubjectTotal: tables.SubjectTotal{ChargedCents: 360}},
@@ -44,8 +44,8 @@ func TestACountThatIsNotKnownIsNotZero(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotBookedYetIsNotZero: an order that the provider has accepted will be charged, and
-// an attempt whose reply was read has a known outcome.
+// An accepted order will be charged when it ends. An attempt whose reply was read has a known
+// outcome.
 func TestWhatIsNotBookedYetIsNotZero(t *testing.T) {
 	for want, o := range map[string]inspect.OperationStatus{
 		"when it ends": {State: fact.StateOpen},

@@ -10,7 +10,7 @@ import (
 	"perennial/ledger/tables"
 )
 
-// TestAPauseSaysUntilWhen: in the table of `accounts show` as on /readyz.
+// The table of `accounts show` says it like /readyz.
 func TestAPauseSaysUntilWhen(t *testing.T) {
 	until := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	v := verbs.AccountView{Paused: []tables.Pause{{Scope: "account", Cause: "rate_limited", Until: &until}, {Scope: "account", Cause: "person"}}}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// schemaOf is what `perennial schema NAME` prints.
+// schemaOf returns the output of `perennial schema NAME`.
 func schemaOf(t *testing.T, args ...string) (out, errs string, code int) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer

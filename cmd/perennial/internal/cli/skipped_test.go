@@ -11,7 +11,6 @@ import (
 	"perennial/schedules"
 )
 
-// TestARunPromisesNoMoreThanItsBudgetsAllow.
 func TestARunPromisesNoMoreThanItsBudgetsAllow(t *testing.T) {
 	for want, left := range map[string]fact.SweepLeft{
 		"1 more is due: it follows in this run if its budgets allow it, once the price is known":                     {Proxies: 1, Unpriced: 1},
@@ -25,8 +24,7 @@ func TestARunPromisesNoMoreThanItsBudgetsAllow(t *testing.T) {
 	}
 }
 
-// TestWatchSaysWhichProxiesWereLeftOutAndWhy: one, as facts have said since the
-// first version, or several.
+// A fact may name one skipped proxy, as in the first version, or several.
 func TestWatchSaysWhichProxiesWereLeftOutAndWhy(t *testing.T) {
 	t.Parallel()
 	left := []fact.SkippedProxy{{ProxyID: "px_1", Reason: "it was retired"}, {ProxyID: "px_2", Reason: "operation a/0001 holds it"}, {ProxyID: "px_3", Reason: "it was retired"}}

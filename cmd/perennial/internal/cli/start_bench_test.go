@@ -17,7 +17,7 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// How large a ledger BenchmarkStart starts. The figures of a large one come from:
+// The size of the ledger that BenchmarkStart starts. The figures of a large ledger come from:
 //
 //	go test ./cmd/perennial/internal/cli -run '^$' -bench Start -benchtime 3x -timeout 2h -start.rows 10000000 -start.proxies 1000000
 var (
@@ -25,8 +25,8 @@ var (
 	startProxies = flag.Int("start.proxies", 2_000, "proxies of that ledger")
 )
 
-// BenchmarkStart measures how long `perennial run` takes until it works, with a ledger and
-// an events stream that hold the same rows.
+// BenchmarkStart measures how long `perennial run` takes until it is ready. The ledger and the
+// events stream hold the same rows.
 func BenchmarkStart(b *testing.B) {
 	a := &app{stdout: io.Discard, stderr: io.Discard}
 	box, err := sandbox.Start(b.Context(), sandbox.Options{Fixture: sandbox.DefaultFixture(), ChargesNoSync: true, Clock: time.Now})
@@ -75,8 +75,7 @@ func started(b *testing.B, err error) {
 	}
 }
 
-// fillForStart appends settled renewals of 30 days, four rows each, and the proxies of a
-// listing.
+// fillForStart appends settled renewals over 30 days, four rows each, and the proxies of a listing.
 func fillForStart(b *testing.B, path string) {
 	b.Helper()
 	l, err := ledger.Open(b.Context(), ledger.Config{Path: path, Clock: time.Now})

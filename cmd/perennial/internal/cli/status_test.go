@@ -18,8 +18,8 @@ import (
 	"perennial/upstream"
 )
 
-// largeStatus is a command of so many operations, with as many proxies each, that left
-// as many out.
+// largeStatus returns a command with this many operations, each with this many proxies, that left
+// out this many proxies.
 func largeStatus(operations, proxies, leftOut int) (s inspect.CommandStatus) {
 	s = inspect.CommandStatus{CommandID: "keep", State: "partial"}
 	for i := range leftOut {
@@ -58,7 +58,7 @@ func TestStatusOfAThousandOperationsIsBounded(t *testing.T) {
 	}
 	for _, want := range []string{
 		"skipped 99980 more: -o json has all\n", "\nand 80 more proxies of these and 980 more operations (980 completed): -o json has all\n",
-		"\nkeep/0999  review\n", // which needs a person: it is the first
+		"\nkeep/0999  review\n", // listed first, because it needs review
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text[len(text)-400:])
@@ -81,7 +81,7 @@ func TestStatusThatFitsIsShownWhole(t *testing.T) {
 	}
 }
 
-// TestExpiriesThatCannotBeReadAreSaid: they are not among those that expire soon, and may.
+// Proxies with unreadable expiries do not count as expiring soon, although they may expire.
 func TestExpiriesThatCannotBeReadAreSaid(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -108,7 +108,7 @@ func TestExpiriesThatCannotBeReadAreSaid(t *testing.T) {
 	}
 }
 
-// TestARefusedOperationSaysWhatToDo for each refusal that an operator can do something about.
+// The test covers each refusal that an operator can act on.
 func TestARefusedOperationSaysWhatToDo(t *testing.T) {
 	for code, want := range map[string]string{
 		fact.CodeCeiling: "a larger --max", string(upstream.CodeOfferNotFound): "perennial offers list", string(upstream.CodeInsufficientWallet): "perennial retry a/1",

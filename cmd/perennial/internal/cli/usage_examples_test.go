@@ -10,8 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestEveryCommandHasAnExampleThatItUnderstands: its flags are known and its arguments are
-// as many as it takes.
+// The example's flags are known, and it has a valid number of arguments.
 func TestEveryCommandHasAnExampleThatItUnderstands(t *testing.T) {
 	named := 0
 	walk((&app{}).root(), func(path string, c *cobra.Command) {
@@ -51,7 +50,7 @@ func shellWords(line string) (words []string) {
 	return words
 }
 
-// TestAnUnknownSubcommandNamesThoseThereAre, also where help is asked for.
+// The error lists the subcommands, also if the user asks for help.
 func TestAnUnknownSubcommandNamesThoseThereAre(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
@@ -72,8 +71,8 @@ func TestAnUnknownSubcommandNamesThoseThereAre(t *testing.T) {
 	}
 }
 
-// TestTheHelpFitsOnOneScreen: the root's in 52 lines; global flags are one line elsewhere, and
-// described by options.
+// The root help has 52 lines at most. The help of other commands has one line for global flags,
+// which `options` describes.
 func TestTheHelpFitsOnOneScreen(t *testing.T) {
 	t.Parallel()
 	if _, out, _ := perennial(t, "--help"); strings.Count(out, "\n") > 52 {
@@ -87,7 +86,7 @@ func TestTheHelpFitsOnOneScreen(t *testing.T) {
 	}
 }
 
-// TestOldNamesOfBackupsWork, and are not in the help.
+// The help does not show the old names.
 func TestOldNamesOfBackupsWork(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"backup", "restore", "archive", "rebuild"} {
@@ -100,8 +99,8 @@ func TestOldNamesOfBackupsWork(t *testing.T) {
 	}
 }
 
-// TestCompletionOffersWhatIsKnown: values of flags, and what the configuration names; and
-// nothing where no run answers.
+// Completion offers the values of flags and the names in the configuration. If no runner answers,
+// it offers nothing else.
 func TestCompletionOffersWhatIsKnown(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -125,7 +124,7 @@ func TestCompletionOffersWhatIsKnown(t *testing.T) {
 	}
 }
 
-// TestTheManualHasAPageForEachCommand: and two builds of it are the same, also by two users.
+// Two builds of the manual are identical, even by different users.
 func TestTheManualHasAPageForEachCommand(t *testing.T) {
 	one, two := filepath.Join(t.TempDir(), "man1"), t.TempDir()
 	for i, dir := range []string{one, two} {

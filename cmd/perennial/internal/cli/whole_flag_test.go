@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// eachFlag calls visit for every flag of a command and of those below it.
+// eachFlag calls visit for every flag of a command and its subcommands.
 func eachFlag(c *cobra.Command, visit func(path string, f *pflag.Flag)) {
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) { visit(c.CommandPath(), f) })
 	for _, sub := range c.Commands() {
@@ -16,7 +16,7 @@ func eachFlag(c *cobra.Command, visit func(path string, f *pflag.Flag)) {
 	}
 }
 
-// TestNoNumberOfAFlagIsReadAsOctal: 010 cents are not 8.
+// 010 cents are 10, and not 8.
 func TestNoNumberOfAFlagIsReadAsOctal(t *testing.T) {
 	seen := 0
 	eachFlag((&app{}).root(), func(path string, f *pflag.Flag) {
@@ -64,7 +64,7 @@ func TestAnAmountWithAPointIsInDollars(t *testing.T) {
 	}
 }
 
-// TestASmallCeilingHasAPoint: --max 3 beside a price of 3.00 is three dollars to a person.
+// A person who reads a price of 3.00 would take --max 3 for three dollars.
 func TestASmallCeilingHasAPoint(t *testing.T) {
 	for text, refused := range map[string]bool{"3": true, "99": true, "3.00": false, "0.03": false, "100": false, "0": false} {
 		var cents *int64
