@@ -1,4 +1,5 @@
-// The order of a take-over: lease, fold to the end of the events, lead, and only then work.
+// The order of a failover: acquire the lease, follow the events to their end, lead, and only then
+// work.
 
 package daemon
 
@@ -32,13 +33,13 @@ import (
 	"perennial/queue/outbox"
 )
 
-// taken is an account whose events another runner has written, and which this one takes
-// over with an empty ledger.
+// taken is an account that this runner takes over with an empty ledger. Another runner has written
+// its events.
 type taken struct {
 	*account
 	t     *testing.T
 	js    jetstream.JetStream
-	other *ledger.Ledger // of the other runner
+	other *ledger.Ledger // the other runner's ledger
 }
 
 func (x *taken) lifecycle() *lifecycle { return &lifecycle{account: x.account} }
@@ -81,8 +82,7 @@ func newTaken(t *testing.T) *taken {
 	return x
 }
 
-// TestAStartOnItsWayIsNoWarning: the log says what is not ready once the account has started, or
-// is known not to for now.
+// The log warns only after the account has started, or after its start has failed for now.
 func TestAStartOnItsWayIsNoWarning(t *testing.T) {
 	t.Parallel()
 	x, said, log := newTaken(t), &strings.Builder{}, logrus.New()
@@ -121,7 +121,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// head is the newest row of the ledger that takes over.
+// head returns the newest row of the ledger that takes over.
 func (x *taken) head() int64 {
 	x.t.Helper()
 	head, _, err := x.Ledger().Head(x.t.Context())
@@ -129,7 +129,7 @@ func (x *taken) head() int64 {
 	return head
 }
 
-// later publishes a row of a type that this version does not know.
+// later publishes a row whose type this version does not know.
 func (x *taken) later() {
 	x.t.Helper()
 	seq, hash, err := x.other.Head(x.t.Context())
@@ -143,8 +143,8 @@ func (x *taken) later() {
 	must(x.t, outbox.New(x.host.Queue.JetStream(), "main", nil).Publish(x.t.Context(), events))
 }
 
-// TestATakeOverFoldsToTheEnd: with the lease alone nothing of what others wrote is there;
-// after the take-over all of it is, and the next row belongs after it.
+// The lease alone gives the ledger no rows. After the takeover it has all of them, and the next row
+// follows them.
 func TestATakeOverFoldsToTheEnd(t *testing.T) {
 	x := newTaken(t)
 	must(t, x.lifecycle().takeOver(t.Context()))
@@ -157,8 +157,8 @@ func TestATakeOverFoldsToTheEnd(t *testing.T) {
 	leads.End()
 }
 
-// TestNoCommandIsTakenBeforeTheEventsAreFolded: a runner that has the lease and cannot fold
-// what is there takes no command, writes nothing, gives the lease back, and then leaves it.
+// A runner that holds the lease but cannot follow all rows accepts no command and writes nothing.
+// It returns the lease and does not take it again.
 func TestNoCommandIsTakenBeforeTheEventsAreFolded(t *testing.T) {
 	x := newTaken(t)
 	x.later()
@@ -203,15 +203,14 @@ func TestNoCommandIsTakenBeforeTheEventsAreFolded(t *testing.T) {
 	}
 }
 
-// mayWait reports whether the account does not stand yet.
+// mayWait reports whether the account has not reached the wait for the lease.
 func (x *taken) mayWait() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.state != waitsForLease
 }
 
-// TestAStandbyWhoseRowsWentMakesItsLedgerAgain: an archiving removes events that it has yet
-// to read.
+// An archive run removes events that the standby has not read.
 func TestAStandbyWhoseRowsWentMakesItsLedgerAgain(t *testing.T) {
 	x := newTaken(t)
 	must(t, events.Of(x.host.Queue.JetStream(), "main").Bound(t.Context(), events.Bounding{First: 15, Alone: func(context.Context) error { return nil }}))

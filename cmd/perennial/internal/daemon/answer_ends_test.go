@@ -15,9 +15,9 @@ import (
 	"perennial/queue/roles"
 )
 
-// TestOneUsersInboxesLeaveRoomForAnothers: while one user has all the places that it can
-// have, another user's inbox waits and gets its answer, and what has ended is answered
-// without a place. A place ends with its inbox's subscription; one line is logged.
+// One user has the maximum number of waiting inboxes. Another user's inbox still gets a place and
+// its answer, and a command that has already ended needs no place. A place is freed when its
+// inbox's subscription ends. The log has one line about the limit.
 func TestOneUsersInboxesLeaveRoomForAnothers(t *testing.T) {
 	t.Parallel()
 	a, said, log := waitingAccount(t), &strings.Builder{}, logrus.New()
@@ -78,8 +78,8 @@ func TestOneUsersInboxesLeaveRoomForAnothers(t *testing.T) {
 	}
 }
 
-// TestOneClientsInboxesLeaveRoomOnAnOuterServer, which tells no users: by the prefix that the
-// client has for all its inboxes, its own or its library's.
+// An external server does not tell the user of a request. The limit then counts inboxes with the
+// same prefix, which a client chooses for all its inboxes.
 func TestOneClientsInboxesLeaveRoomOnAnOuterServer(t *testing.T) {
 	t.Parallel()
 	a := &account{host: &Host{}}

@@ -28,19 +28,19 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// faultsOfAnAccount are what the provider may answer one account without end.
+// faultsOfAnAccount are faults that the provider gives one account permanently.
 var faultsOfAnAccount = []string{
 	`"fault":"error_before"`, `"fault":"html"`, `"fault":"garbage"`, `"fault":"drop_before"`, `"fault":"hang","seconds":3600`,
 	`"fault":"code","code":"api_key_revoked","http_status":401`, `"fault":"code","code":"invalid_signature","http_status":401`,
 	`"fault":"code","code":"rate_limited","http_status":429,"retry_after":"3600"`, `"fault":"code","code":"of_tomorrow","http_status":400`,
 }
 
-// faultsOfAWebhook are what an endpoint may answer without end; 0 is no answer.
+// faultsOfAWebhook are the permanent replies of an endpoint. 0 means no reply.
 var faultsOfAWebhook = []int{0, http.StatusInternalServerError, http.StatusUnauthorized, http.StatusTooManyRequests, http.StatusGone}
 
-// TestOneBrokenAccountOrWebhookStopsNoOther draws what the provider answers to one of three
-// accounts, from the start or later, and what one of two webhooks answers. The other accounts
-// carry out their commands, and the other webhook hears of it.
+// One of three accounts gets a random provider fault, from the start or later, and one of two
+// webhooks a random reply. The other accounts still execute their commands, and the other webhook
+// still receives their events.
 func TestOneBrokenAccountOrWebhookStopsNoOther(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(1)
@@ -83,7 +83,7 @@ func isolated(t *testing.T, random *rand.Rand) {
 		defer close(done)
 		_ = h.Run(ctx)
 	}()
-	defer func() { // what hangs ends first
+	defer func() { // the hanging replies end first
 		close(ending)
 		_ = server.Close()
 		stop()
@@ -130,7 +130,7 @@ func isolated(t *testing.T, random *rand.Rand) {
 	}
 }
 
-// ends waits for the end of a command that is on its way to the ledger.
+// ends waits for the end of a command, which may not be in the ledger yet.
 func (a *account) ends(ctx context.Context, id string) (answer verbs.WaitAnswer, err error) {
 	for {
 		seq, _, headErr := a.Ledger().Head(ctx)
@@ -184,8 +184,9 @@ func control(t *testing.T, server *sandbox.Server, body string) {
 	}
 }
 
-// threeWebhooks returns webhooks of an account: the endpoint of the first refuses everything,
-// heard is closed when the second receives the end of the order, and the third has no secret.
+// threeWebhooks returns three webhooks of an account. The first endpoint refuses everything, and
+// the third webhook has no secret. heard is closed when the second endpoint receives the end of the
+// order.
 func threeWebhooks(t *testing.T, refusal int, account string, ending <-chan struct{}) (heard chan struct{}, hooks []config.Webhook) {
 	t.Helper()
 	heard = make(chan struct{})

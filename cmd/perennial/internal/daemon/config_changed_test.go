@@ -9,8 +9,8 @@ import (
 	"perennial/cmd/perennial/internal/config"
 )
 
-// What is wrong with a changed configuration is not quoted: viewers read the summary, and the
-// file may hold what was pasted into it by mistake.
+// The summary does not quote the error in a changed configuration. Viewers read the summary, and
+// the file may contain a secret that was pasted by mistake.
 func TestAChangedConfigurationIsNotQuoted(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "perennial.yaml")

@@ -21,9 +21,8 @@ import (
 	"perennial/queue/outbox"
 )
 
-// TestAnOutageOfAnyLengthIsWaitedOut goes by a clock of its own: the account is
-// started again soon after each outage, of a second or of ten minutes, whether a phase
-// fails at once, waits for its patience, or works for a moment.
+// With a fake clock, the account starts again soon after each outage, from a second to ten minutes.
+// A phase may fail immediately, wait for its timeout, or work for a moment.
 func TestAnOutageOfAnyLengthIsWaitedOut(t *testing.T) {
 	t.Parallel()
 	for _, outage := range []time.Duration{time.Second, 12 * time.Second, 13 * time.Second, time.Minute, 10 * time.Minute} {
@@ -62,7 +61,7 @@ func TestAnOutageOfAnyLengthIsWaitedOut(t *testing.T) {
 	}
 }
 
-// TestOnlyABindingOrAHistoryEndsAnAccount: whatever else goes wrong is waited out.
+// The account retries after every other error.
 func TestOnlyABindingOrAHistoryEndsAnAccount(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{&jobs.BindingError{}, &outbox.DivergedError{}, errTwoNames} {

@@ -11,7 +11,7 @@ import (
 	"perennial/ledger"
 )
 
-// TestAStuckWriterIsNotAlive: after stuckAfter, and not before.
+// The limit is stuckAfter.
 func TestAStuckWriterIsNotAlive(t *testing.T) {
 	l, err := ledger.Open(t.Context(), ledger.Config{Path: filepath.Join(t.TempDir(), "main.ledger.db"), Clock: time.Now})
 	must(t, err)

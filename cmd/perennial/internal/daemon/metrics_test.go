@@ -17,7 +17,6 @@ func everyMetric() (all []metric) {
 	return append(append(all, newMeter(prometheus.NewRegistry(), "").declared...), builtAs)
 }
 
-// TestTheDocumentHasEveryMetric, as it is declared.
 func TestTheDocumentHasEveryMetric(t *testing.T) {
 	t.Parallel()
 	var rows strings.Builder

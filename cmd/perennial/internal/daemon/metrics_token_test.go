@@ -15,8 +15,8 @@ import (
 	"perennial/cmd/perennial/internal/config"
 )
 
-// TestMetricsAskForTheirToken: the one that is in the file now, and no other. While other
-// users may read the file, or it is missing, every request is refused.
+// Only the token that is in the file now is accepted. While the file is missing, or other users may
+// read it, every request is refused.
 func TestMetricsAskForTheirToken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "metrics.token")
 	put := func(token string, mode os.FileMode) {

@@ -20,17 +20,17 @@ import (
 
 var _ = flag.Bool("update", false, "write the tables of progress and of metrics")
 
-// progress is one loop, in one of the ways in which it can stand still.
+// progress describes one way in which a loop can make no progress.
 type progress struct {
 	Loop  string
 	Is    string // what counts as progress
-	Check string // the check of /readyz that says that there is none; "" for none
-	Else  string // what says so where no check does
-	After string // how long without progress
-	Test  string // the test that has it stand still, and go on again
+	Check string // the check of /readyz that reports missing progress; "" for none
+	Else  string // what reports it if no check does
+	After string // after how long without progress
+	Test  string // the test that stops the loop and lets it continue
 }
 
-// loops are all of them, in the order in which testdata/faults/README.md prints them.
+// loops returns all rows in the order of testdata/faults/README.md.
 func loops() []progress {
 	within := func(d time.Duration) string { return fmt.Sprintf("%.0f s", d.Seconds()) }
 	return []progress{
@@ -49,8 +49,8 @@ func loops() []progress {
 	}
 }
 
-// TestEveryLoopHasItsProgress: each loop of a runner is in the table, what says that it stands
-// still exists, and the document prints the table.
+// Each loop of a runner is in the table, its check or test exists, and the document prints the
+// table.
 func TestEveryLoopHasItsProgress(t *testing.T) {
 	t.Parallel()
 	var names []string
@@ -71,7 +71,7 @@ func TestEveryLoopHasItsProgress(t *testing.T) {
 	testrun.Table(t, "testdata/faults/README.md", "| loop | progress is | check of `/readyz`, or else | said after | stands still in |\n|---|---|---|---|---|\n", rows.String())
 }
 
-// TestAnOutboxThatStandsStillIsSaid: rows of the ledger that do not come onto the stream.
+// Rows of the ledger do not reach the stream.
 func TestAnOutboxThatStandsStillIsSaid(t *testing.T) {
 	t.Parallel()
 	x := newTaken(t)
@@ -99,7 +99,7 @@ func TestAnOutboxThatStandsStillIsSaid(t *testing.T) {
 	<-ended
 }
 
-// TestAStreamThatAcknowledgesNothingIsSaid: rows wait for it before they are committed.
+// Rows wait for the acknowledgement before they are committed.
 func TestAStreamThatAcknowledgesNothingIsSaid(t *testing.T) {
 	t.Parallel()
 	l, err := ledger.Open(t.Context(), ledger.Config{Path: filepath.Join(t.TempDir(), "main.ledger.db"), Clock: func() time.Time { return time.Now().Add(-slowAfter) }, Follows: true})

@@ -1,4 +1,4 @@
-// Whether a runner can use the provider, and what follows where it cannot.
+// Whether a runner can use the provider, and what it does if not.
 
 package daemon
 
@@ -19,8 +19,8 @@ import (
 	"perennial/upstream"
 )
 
-// TestAHolderWithoutTheProviderLeavesTheAccount after a while, counted from the first
-// failure; an answer ends it.
+// The leader gives up the account after a while, counted from the first failure. An answer resets
+// the count.
 func TestAHolderWithoutTheProviderLeavesTheAccount(t *testing.T) {
 	a := accessTest{&account{Name: "a", host: &Host{}, config: &config.Account{RatePerSecond: 5}}}
 	unservedFor := leaveAfter(accessEvery)
@@ -42,8 +42,8 @@ func TestAHolderWithoutTheProviderLeavesTheAccount(t *testing.T) {
 	}
 }
 
-// TestARefusedKeyIsSaid while a provider that is silent, for all machines perhaps, is not:
-// neither is a proof.
+// A silent provider may be silent for all runners, so that it does not count as a refusal. Neither
+// result proves that the key works.
 func TestARefusedKeyIsSaid(t *testing.T) {
 	var p access
 	if p.usable {
@@ -63,8 +63,8 @@ func TestARefusedKeyIsSaid(t *testing.T) {
 	}
 }
 
-// TestTheRunnersThatFollowTakeATwentiethOfTheRate, however many they are, and a holder
-// gives all of them the time to ask.
+// The standbys together use at most a twentieth of the rate, however many they are. A leader waits
+// long enough for each of them to test its access.
 func TestTheRunnersThatFollowTakeATwentiethOfTheRate(t *testing.T) {
 	now := time.Now()
 	for _, test := range []struct {
@@ -85,8 +85,7 @@ func TestTheRunnersThatFollowTakeATwentiethOfTheRate(t *testing.T) {
 	}
 }
 
-// TestAProofWaitsOutARetryAfter, which is no refusal of the key; nor is a page of whatever
-// stands before the API.
+// Neither a Retry-After nor a page from a gateway before the API counts as a refusal of the key.
 func TestAProofWaitsOutARetryAfter(t *testing.T) {
 	const page = "<html>be back soon</html>"
 	for _, test := range []struct {
@@ -125,8 +124,7 @@ func TestAProofWaitsOutARetryAfter(t *testing.T) {
 	}
 }
 
-// TestAThrottledAccountIsNotProved: the journal of the account says until when the provider
-// asked its runners to wait.
+// The account's journal says until when the provider asked its runners to wait.
 func TestAThrottledAccountIsNotProved(t *testing.T) {
 	x := newTaken(t)
 	must(t, x.lifecycle().takeOver(t.Context()))

@@ -11,8 +11,8 @@ import (
 	"perennial/queue/service"
 )
 
-// TestEveryVerbHasAHandlerAndARole: one that is declared and not served would be in the
-// schemas and in the rights of users, and have no answer.
+// A verb that is declared but not served would be in the schemas and in the users' permissions, but
+// nobody would answer it.
 func TestEveryVerbHasAHandlerAndARole(t *testing.T) {
 	names := func(all []service.Verb) (names []string) {
 		for _, v := range all {
@@ -32,7 +32,7 @@ func TestEveryVerbHasAHandlerAndARole(t *testing.T) {
 	}
 }
 
-// A negative number is no "as many as there are".
+// A negative number does not mean "no limit".
 func TestVerbsRefuseNegativeNumbers(t *testing.T) {
 	served := answers{&account{current: current{runner: new(jobs.Runner)}}}.verbs()
 	for verb, requests := range map[string][]string{

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestAStandbyThatStandsStillSaysSo: one that does not come on, or whose account no
-// runner holds, is not ready; one that is behind and comes on is.
+// A standby that does not advance is not ready, and neither is one whose account has no leader. A
+// standby that lags but advances is ready.
 func TestAStandbyThatStandsStillSaysSo(t *testing.T) {
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	at := func(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }

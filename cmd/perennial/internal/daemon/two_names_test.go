@@ -15,8 +15,8 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// Of two names of one provider account the second is refused, its ledger is not opened, and
-// an account of another one works on; also when all start again.
+// If two names have the same provider account, the second is refused and its ledger is not opened.
+// A third name with another provider account works, also after a restart.
 func TestTwoNamesOfOneProviderAccountStopNoThird(t *testing.T) {
 	t.Parallel()
 	fixture := sandbox.DefaultFixture()
@@ -81,8 +81,7 @@ func twoNames(t *testing.T, c *config.Config, log *logrus.Logger) {
 	<-done
 }
 
-// TestALedgerThatCannotBeReadStopsNoOtherAccount: whether two names are of one provider account
-// is then decided without it.
+// The check for two names of one provider account then leaves that ledger out.
 func TestALedgerThatCannotBeReadStopsNoOtherAccount(t *testing.T) {
 	t.Parallel()
 	_, accounts := threeAccounts(t, []string{"a", "b"})

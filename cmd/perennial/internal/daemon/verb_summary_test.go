@@ -10,8 +10,8 @@ import (
 	"perennial/ledger/tables"
 )
 
-// TestASummaryOfTheNeedsAloneIsQuick: the pages ask for it with every page, so it reads
-// neither expiries nor prices, and counts the same needs.
+// Every page requests this summary, so that it reads neither expiries nor prices. It counts the
+// same needs.
 func TestASummaryOfTheNeedsAloneIsQuick(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	l, err := ledger.Open(t.Context(), ledger.Config{Path: filepath.Join(t.TempDir(), "main.ledger.db"), Clock: func() time.Time { return now }})

@@ -13,7 +13,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// waitingAccount has a ledger and nothing that works on it.
+// waitingAccount returns an account with a ledger that nothing works on.
 func waitingAccount(t *testing.T) *account {
 	t.Helper()
 	l, err := ledger.Open(t.Context(), ledger.Config{Path: filepath.Join(t.TempDir(), "main.ledger.db"), Clock: time.Now})
@@ -43,8 +43,8 @@ func endOf(id string) fact.CommandCancelled {
 	return fact.CommandCancelled{Ref: fact.Ref{CommandID: id, OperationID: id + "/1"}, By: "ada", Reason: "x"}
 }
 
-// A command that arrives while it is waited for, and is not over when the time is, is
-// known: a producer that gets another answer would send it again under another id.
+// A command that arrives during a wait and does not end in time counts as known. Otherwise the
+// producer would send it again under another ID.
 func TestACommandThatArrivesDuringAWaitIsFound(t *testing.T) {
 	a := waitingAccount(t)
 	if _, err := (answers{a}).wait(t.Context(), verbs.WaitRequest{ID: "late"}); !errors.Is(err, ledger.ErrNotFound) {
@@ -57,7 +57,7 @@ func TestACommandThatArrivesDuringAWaitIsFound(t *testing.T) {
 	}
 }
 
-// Many wait for one command and for others: each is answered with its own end.
+// Many clients wait for the same command and for others. Each gets the end of its own command.
 func TestEveryWaiterHearsItsEnd(t *testing.T) {
 	a := waitingAccount(t)
 	const commands, waiters = 20, 10

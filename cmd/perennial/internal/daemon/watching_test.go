@@ -15,7 +15,7 @@ import (
 	"perennial/ledger"
 )
 
-// documents is where the alerts, the dashboard and the runbook are.
+// documents is the directory of the alerts, the dashboard and the runbook.
 const documents = "../../../../docs"
 
 func document(t *testing.T, name string) string {
@@ -25,7 +25,7 @@ func document(t *testing.T, name string) string {
 	return string(text)
 }
 
-// alerts are the rules of docs/operations/alerts.yaml.
+// alerts returns the rules of docs/operations/alerts.yaml.
 func alerts(t *testing.T) (all []struct{ Alert, Expr, URL string }) {
 	t.Helper()
 	var file struct {
@@ -48,8 +48,8 @@ func alerts(t *testing.T) (all []struct{ Alert, Expr, URL string }) {
 	return all
 }
 
-// TestEachAlertHasATestAndAnEntry in alerts_test.yaml and in the runbook, with all of its
-// four parts; and the runbook has no entry without an alert.
+// Each alert is in alerts_test.yaml, and in the runbook with all of its four parts. The runbook has
+// no entry without an alert.
 func TestEachAlertHasATestAndAnEntry(t *testing.T) {
 	tests, runbook := document(t, "operations/alerts_test.yaml"), document(t, "runbook.md")
 	entries := strings.Split(runbook, "\n## ")[1:]
@@ -77,7 +77,7 @@ func TestEachAlertHasATestAndAnEntry(t *testing.T) {
 	}
 }
 
-// exported are the names of all metrics of this program, with those of a histogram's parts.
+// exported returns the names of all metrics of this program, including the parts of histograms.
 func exported() map[string]bool {
 	names := map[string]bool{}
 	for _, m := range everyMetric() {
@@ -88,7 +88,6 @@ func exported() map[string]bool {
 	return names
 }
 
-// TestAlertsAndDashboardNameMetricsThatAreThere, as the documents do.
 func TestAlertsAndDashboardNameMetricsThatAreThere(t *testing.T) {
 	there := exported()
 	metric := regexp.MustCompile(`perennial_[a-z0-9_]+`)
@@ -112,7 +111,7 @@ func TestAlertsAndDashboardNameMetricsThatAreThere(t *testing.T) {
 	}
 }
 
-// TestEachCauseAndFindingHasItsWords: what an alert says by its label is explained.
+// The document explains each label value of an alert.
 func TestEachCauseAndFindingHasItsWords(t *testing.T) {
 	text := document(t, "operations.md")
 	for _, word := range slices.Concat([]string{ledger.CauseRestored}, decide.PauseCauses(), decide.FindingKinds()) {
@@ -122,10 +121,10 @@ func TestEachCauseAndFindingHasItsWords(t *testing.T) {
 	}
 }
 
-// checkNames are those of /readyz?verbose, and "" for none.
+// checkNames are the checks of /readyz?verbose, and "" for none.
 var checkNames = []string{"", checkNATS, checkStreams, checkEvents, checkDisk, checkLedger, checkAccount, checkProvider, checkPaused, checkRestored, checkSweeps, checkBooks}
 
-// TestEveryWaitIsShown: a wait of the table names a check of /readyz and a metric that there are.
+// Each wait in the table names an existing check of /readyz and an existing metric.
 func TestEveryWaitIsShown(t *testing.T) {
 	t.Parallel()
 	text := document(t, "monitor.md")
