@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// TestTrap25AmbiguousNumbersAndTimesAreRefused: a limit of
-// 0.99 is not "no limit", and 72 without a unit is not 72 nanoseconds.
+// A limit of 0.99 does not mean "no limit", and 72 without a unit does not mean 72 nanoseconds.
 func TestTrap25AmbiguousNumbersAndTimesAreRefused(t *testing.T) {
 	for _, c := range []struct{ account, schedule, says string }{
 		{"daily_limit_cents: 0.99", "renew_before: 72h", "0.99 is not a whole number"},
@@ -39,8 +38,8 @@ func TestTrap25AmbiguousNumbersAndTimesAreRefused(t *testing.T) {
 	}
 }
 
-// TestTrap25OnlyPlainDigitsAreWholeNumbers writes every whole number that the
-// configuration has in forms that YAML reads as another, or as none.
+// The test writes every whole number of the configuration in forms that YAML reads as another
+// number, or as none.
 func TestTrap25OnlyPlainDigitsAreWholeNumbers(t *testing.T) {
 	t.Parallel()
 	read := func(text string) []fault {
@@ -92,7 +91,7 @@ func isInvalid(err error) bool {
 	return ok
 }
 
-// TestPathsOfAFileLieBesideIt: docs/decisions/0013.
+// docs/decisions/0013 explains why.
 func TestPathsOfAFileLieBesideIt(t *testing.T) {
 	const account = "accounts:\n  main: {base_url: http://127.0.0.1:1, app_id: sbx_app_a}\n"
 	for head, want := range map[string]string{"data_dir: books\n": "books", "data_dir: ./a/../books\n": "books", "": "perennial-data", "data_dir: /srv/books\n": "/srv/books"} {
@@ -110,7 +109,7 @@ func TestPathsOfAFileLieBesideIt(t *testing.T) {
 	}
 }
 
-// TestWhatTheProgramKnowsIsNoKey: fields that no file may set.
+// No file can set these fields.
 func TestWhatTheProgramKnowsIsNoKey(t *testing.T) {
 	const account = "{base_url: http://127.0.0.1:1, app_id: sbx_app_a"
 	for _, text := range []string{
@@ -126,8 +125,8 @@ func TestWhatTheProgramKnowsIsNoKey(t *testing.T) {
 	}
 }
 
-// Of two keys with one name the later would win unseen, at any depth, in another case and
-// in a second document of the file.
+// The later of two equal keys would silently win, at any depth, in another case, and in a second
+// document of the file.
 func TestTrap63AKeyThatAppearsTwiceIsRefused(t *testing.T) {
 	const head = "accounts:\n  main:\n    base_url: http://127.0.0.1:1\n    app_id: sbx_app_a\n"
 	const schedule = "schedules:\n  - name: keep\n    cron: '@daily'\n    renew_before: 72h\n    duration_days: 30\n"

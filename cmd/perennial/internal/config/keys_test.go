@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write the table of docs/configuration.md anew")
 
-// declared are the keys of a type and of what it holds, by path, with what they hold.
+// declared collects the keys of a type and of its nested types by path, with their struct fields.
 func declared(t reflect.Type, path string, all map[string]reflect.StructField) {
 	for slices.Contains([]reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Map}, t.Kind()) {
 		path += map[reflect.Kind]string{reflect.Slice: "[]", reflect.Map: "." + anyName}[t.Kind()]
@@ -37,7 +37,7 @@ func everyKey() map[string]reflect.StructField {
 	return all
 }
 
-// reference is the table of all keys in docs/configuration.md.
+// reference renders the table of all keys in docs/configuration.md.
 func reference() string {
 	c := sampleConfig()
 	c.Defaults()
@@ -56,7 +56,7 @@ func reference() string {
 	return strings.Join(rows, "\n") + "\n"
 }
 
-// defaultOf is what counts where a key is left out.
+// defaultOf returns the value that applies if a key is missing.
 func defaultOf(k key) string {
 	if absent := k.tag.Get("absent"); absent != "" {
 		return absent
@@ -68,7 +68,7 @@ func defaultOf(k key) string {
 	return fmt.Sprint("`", shown(k.path, value.Interface()), "`")
 }
 
-// TestTheReferenceHasEveryKeyWithItsDefault: go test ./cmd/perennial/internal/config -run Reference -update.
+// Rewrite the page with: go test ./cmd/perennial/internal/config -run Reference -update
 func TestTheReferenceHasEveryKeyWithItsDefault(t *testing.T) {
 	t.Parallel()
 	const page = "../../../../docs/configuration.md"
@@ -98,7 +98,7 @@ func TestTheReferenceHasEveryKeyWithItsDefault(t *testing.T) {
 	}
 }
 
-// textOf is a file that sets one key to a value, in its last line.
+// textOf returns a file whose last line sets one key to a value.
 func textOf(path, value string) (text string, line int) {
 	indent := ""
 	for _, step := range regexp.MustCompile(`\[\]|[^.\[]+`).FindAllString(path, -1) {
@@ -112,7 +112,7 @@ func textOf(path, value string) (text string, line int) {
 	return strings.TrimSuffix(text, "\n") + " " + value + "\n", strings.Count(text, "\n")
 }
 
-// TestAWrongKindIsOneFaultWithItsLine, of every key that Config has.
+// The test covers every key of Config.
 func TestAWrongKindIsOneFaultWithItsLine(t *testing.T) {
 	t.Parallel()
 	right := map[reflect.Kind][]string{
@@ -144,7 +144,7 @@ func TestAWrongKindIsOneFaultWithItsLine(t *testing.T) {
 	}
 }
 
-// TestAllFaultsOfAFileAreSaidAtOnce, in the order of the file, and of the checks between keys.
+// The faults are in the order of the file. Checks between keys report together too.
 func TestAllFaultsOfAFileAreSaidAtOnce(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]string{
@@ -172,7 +172,7 @@ func TestAllFaultsOfAFileAreSaidAtOnce(t *testing.T) {
 	}
 }
 
-// TestAliasesAreBounded: they may name themselves, or make gigabytes of a small file.
+// Aliases may refer to themselves, or expand a small file to gigabytes.
 func TestAliasesAreBounded(t *testing.T) {
 	t.Parallel()
 	for text, says := range map[string]string{

@@ -14,8 +14,8 @@ import (
 	"perennial/upstream"
 )
 
-// TestAProviderOfAPrivateAuthority is reached with ca_file and without it is not. A file
-// that is missing, and one without a certificate, is named.
+// The provider is reachable only with ca_file. The error names a ca_file that is missing or has no
+// certificate.
 func TestAProviderOfAPrivateAuthority(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewTLSServer(http.NotFoundHandler())

@@ -12,7 +12,6 @@ import (
 	"time"
 )
 
-// owned is what a file system says of a file.
 type owned struct {
 	mode     fs.FileMode
 	uid, gid uint32
@@ -25,7 +24,7 @@ func (o owned) ModTime() time.Time { return time.Time{} }
 func (o owned) IsDir() bool        { return false }
 func (o owned) Sys() any           { return &syscall.Stat_t{Uid: o.uid, Gid: o.gid} }
 
-// TestASecretThatRootHandsToTheGroupIsRead, and no other that the group may read.
+// Any other secret that the group may read is refused.
 func TestASecretThatRootHandsToTheGroupIsRead(t *testing.T) {
 	groups := []int{10001, 7}
 	for file, want := range map[owned]bool{
@@ -38,8 +37,8 @@ func TestASecretThatRootHandsToTheGroupIsRead(t *testing.T) {
 	}
 }
 
-// TestEverySecretIsPlainText: past a byte order mark, and without another character that
-// shows nothing, wherever it is read from.
+// Wherever a secret comes from, a byte order mark is skipped, and any other invisible character is
+// refused.
 func TestEverySecretIsPlainText(t *testing.T) {
 	path := written(t, strings.Replace(webhookAccounts, "sbx_app_a", "sbx_app_a, secret_file: main.secret", 1)+"nats: {url: 'nats://127.0.0.1:1', password_file: nats.secret, users: [{user: ada, password_file: ada.secret, roles: [{role: producer, accounts: [main]}]}]}\n"+
 		"webhooks:\n  - {name: b-1, url: 'https://example.com', secret_file: hook.secret}\n")

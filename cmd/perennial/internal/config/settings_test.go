@@ -36,7 +36,7 @@ func writeConfig(t *testing.T, text string) (path string) {
 	return path
 }
 
-// TestSettingsSayValueAndPlace: of every key, with its line or "default", and no secret.
+// Every key has its line or "default". Secrets are not shown.
 func TestSettingsSayValueAndPlace(t *testing.T) {
 	c, err := Load(writeConfig(t, settingsFile))
 	if err != nil {
@@ -79,7 +79,7 @@ func TestSettingsSayValueAndPlace(t *testing.T) {
 	}
 }
 
-// TestAWrongValueIsSaidWithItsLine: of the key, or of what holds it.
+// The error has the line of the key, or of the section that should have it.
 func TestAWrongValueIsSaidWithItsLine(t *testing.T) {
 	for change, want := range map[string]string{
 		"app_id: sbx_app_b\n|app_id: demo\n":                   "line 11: accounts.other.app_id",
@@ -96,7 +96,7 @@ func TestAWrongValueIsSaidWithItsLine(t *testing.T) {
 	}
 }
 
-// TestRunnersCompareTheirSettings: what an account does counts, and not where its secret is.
+// The behaviour of an account counts, and not the path of its secret.
 func TestRunnersCompareTheirSettings(t *testing.T) {
 	hash := func(replace ...string) string {
 		c, err := Load(writeConfig(t, strings.NewReplacer(replace...).Replace(settingsFile)))
@@ -118,7 +118,7 @@ func TestRunnersCompareTheirSettings(t *testing.T) {
 	}
 }
 
-// TestSettingsShowWhatAnAbsentListMeans: [] would say that nothing is published.
+// [] would suggest that nothing is published.
 func TestSettingsShowWhatAnAbsentListMeans(t *testing.T) {
 	c, err := Load(writeConfig(t, strings.ReplaceAll(settingsFile, "    warn_before: [24h, 90m]\n", "")))
 	if err != nil {

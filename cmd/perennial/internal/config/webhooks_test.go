@@ -15,8 +15,7 @@ const webhookAccounts = "accounts:\n  main: {base_url: 'http://127.0.0.1:1', app
 
 const webhookSecret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 
-// TestMistakesInAWebhookAreNamed with their line, and without the address, which may hold a
-// token.
+// The error has the line, but not the URL, which may contain a token.
 func TestMistakesInAWebhookAreNamed(t *testing.T) {
 	for settings, says := range map[string]string{
 		"name: Billing, url: 'https://example.com'":           `line 5: webhooks[0].name is "Billing"`,
@@ -48,7 +47,7 @@ func TestMistakesInAWebhookAreNamed(t *testing.T) {
 	}
 }
 
-// TestAWebhookHasDefaultsAndGetsItsTypes: all where none is named.
+// A webhook without events gets all types.
 func TestAWebhookHasDefaultsAndGetsItsTypes(t *testing.T) {
 	c, err := Load(written(t, webhookAccounts+`webhooks:
   - {name: all, url: "http://127.0.0.1:1/hooks?token=hunter2"}
@@ -79,8 +78,7 @@ func TestAWebhookHasDefaultsAndGetsItsTypes(t *testing.T) {
 	}
 }
 
-// TestAWebhooksSecretIsReadAsAnAccountsIs: from the environment, a credential or a file that
-// no other user may read.
+// The secret comes from the environment, a credential, or a file that no other user may read.
 func TestAWebhooksSecretIsReadAsAnAccountsIs(t *testing.T) {
 	path := written(t, webhookAccounts+"webhooks:\n  - {name: b-1, url: 'https://example.com', secret_file: hook.secret}\n")
 	c, err := Load(path)
@@ -120,7 +118,7 @@ func TestAWebhooksSecretIsReadAsAnAccountsIs(t *testing.T) {
 	}
 }
 
-// TestAReceiversCertificateIsSaidInTheProvidersWords, but for how its authority becomes known.
+// The text differs only in how to make the authority known.
 func TestAReceiversCertificateIsSaidInTheProvidersWords(t *testing.T) {
 	ended := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	for says, err := range map[string]error{

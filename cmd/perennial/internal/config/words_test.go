@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestConfigurationErrorsSayWhatAKeyTakes, and never its value.
+// No error repeats the key's value.
 func TestConfigurationErrorsSayWhatAKeyTakes(t *testing.T) {
 	t.Parallel()
 	for text, says := range map[string]string{
