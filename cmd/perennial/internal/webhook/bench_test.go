@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// BenchmarkDeliveries measures how many events a second a receiver on this machine gets, each
-// of another command.
+// BenchmarkDeliveries measures how many events a second a receiver on this machine gets, each of
+// another command.
 func BenchmarkDeliveries(b *testing.B) {
 	for _, concurrency := range []int{1, 4, 16} {
 		b.Run(fmt.Sprint(concurrency), func(b *testing.B) {

@@ -31,7 +31,7 @@ func endpointAt(t *testing.T, url, secrets string) Endpoint {
 	return Endpoint{URL: url, Secrets: s, Timeout: 5 * time.Second, Transport: transport, Clock: time.Now, UserAgent: "perennial/test", Certificate: certificate}
 }
 
-// certificate says of an error no more than that it is about a certificate.
+// certificate says only that an error is about a certificate.
 func certificate(err error, _ time.Time) string {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return "its certificate"
@@ -39,8 +39,8 @@ func certificate(err error, _ time.Time) string {
 	return ""
 }
 
-// TestASignatureIsOfStandardWebhooks, as the standard's own library checks it: of the id, the
-// time and the whole body, with each of two secrets while they change, and fresh each time.
+// The standard's own library verifies the signature over the ID, the time and the whole body. It
+// accepts either of two secrets during a rotation, and each attempt has a new time.
 func TestASignatureIsOfStandardWebhooks(t *testing.T) {
 	t.Parallel()
 	const id, body = "main/0123456789abcdef/7", `{"specversion":"1.0","data":{"text":"ümlaut"}}`
@@ -87,7 +87,7 @@ func TestASignatureIsOfStandardWebhooks(t *testing.T) {
 	}
 }
 
-// TestASecretIsOfStandardWebhooks, or refused without being repeated.
+// An invalid secret is refused and not repeated in the error.
 func TestASecretIsOfStandardWebhooks(t *testing.T) {
 	t.Parallel()
 	for _, good := range []string{testSecret, " " + testSecret + "\n", testSecret + " " + secondSecret} {
@@ -102,7 +102,7 @@ func TestASecretIsOfStandardWebhooks(t *testing.T) {
 	}
 }
 
-// TestWhatAReplyMeans: a redirect is not followed, and what the endpoint says is not repeated.
+// A redirect is not followed, and the endpoint's body is not repeated.
 func TestWhatAReplyMeans(t *testing.T) {
 	t.Parallel()
 	followed := false
@@ -132,8 +132,7 @@ func TestWhatAReplyMeans(t *testing.T) {
 	}
 }
 
-// TestNoReplyIsSaidWithoutTheAddress: its path and query may hold a token; nor is what the
-// endpoint sent repeated.
+// The URL's path and query may contain a token, and the endpoint's body is not repeated either.
 func TestNoReplyIsSaidWithoutTheAddress(t *testing.T) {
 	t.Parallel()
 	listen := func(answer string) string {
@@ -159,7 +158,7 @@ func TestNoReplyIsSaidWithoutTheAddress(t *testing.T) {
 		return "http://" + l.Addr().String()
 	}
 	unknown := httptest.NewUnstartedServer(http.NotFoundHandler())
-	unknown.Config.ErrorLog = log.New(io.Discard, "", 0) // of the handshake that fails
+	unknown.Config.ErrorLog = log.New(io.Discard, "", 0) // of the failing handshake
 	unknown.StartTLS()
 	defer unknown.Close()
 	for at, says := range map[string]string{
@@ -180,7 +179,6 @@ func TestNoReplyIsSaidWithoutTheAddress(t *testing.T) {
 	}
 }
 
-// TestAReplyWithoutEndIsNotReadToIt.
 func TestAReplyWithoutEndIsNotReadToIt(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -198,7 +196,7 @@ func TestAReplyWithoutEndIsNotReadToIt(t *testing.T) {
 	}
 }
 
-// TestAReplyIsDoneAtItsStatusLine: a body that never ends holds its slot no longer.
+// An endless body does not keep its delivery slot.
 func TestAReplyIsDoneAtItsStatusLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := Endpoint{URL: "https://example.com", Timeout: time.Minute, Clock: time.Now, Transport: bodyWithoutEnd{}, Certificate: certificate}
@@ -216,8 +214,8 @@ func (bodyWithoutEnd) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (b bodyWithoutEnd) Read([]byte) (int, error) { <-b.ctx.Done(); return 0, b.ctx.Err() }
 
-// showsKey reports whether any way to format secrets, also as an unexported field, shows a key
-// that begins with "0123", as text, in base64 or as numbers.
+// showsKey reports whether any way to format secrets shows a key that begins with "0123", as text,
+// in base64 or as numbers. The secrets may be in an unexported field.
 func showsKey(s Secrets) bool {
 	hidden := struct{ secrets Secrets }{s}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {

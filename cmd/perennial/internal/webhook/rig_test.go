@@ -27,17 +27,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const testSecret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 
-// history is an account's events in memory, chained as the journal is.
+// history is an account's events in memory, chained like the journal.
 type history struct {
 	mu      sync.Mutex
-	first   uint64 // the stream begins with it
+	first   uint64 // first event of the stream
 	events  []events.Event
 	changed chan struct{}
 }
 
 func newHistory() *history { return &history{first: 1, changed: make(chan struct{})} }
 
-// happen appends an event of a command; "" is one of the account.
+// happen appends an event of a command, or of the account if command is "".
 func (h *history) happen(command, eventType string) uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -55,14 +55,14 @@ func (h *history) happen(command, eventType string) uint64 {
 	return seq
 }
 
-// progress appends so many events of one command.
+// progress appends this many events of one command.
 func (h *history) progress(events int) {
 	for range events {
 		h.happen("a", "order.progressed")
 	}
 }
 
-// cut forgets what is behind an event, as a restore from an older copy does.
+// cut removes the events after last, as a restore from an older backup does.
 func (h *history) cut(last uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -146,7 +146,7 @@ func (k *kept) now() positions.Position {
 	return k.p
 }
 
-// endpoint answers as a test says, and notes what came.
+// endpoint answers as a test says, and records the requests.
 type endpoint struct {
 	mu      sync.Mutex
 	answer  func(id string, attempt int) (status int, header http.Header, took time.Duration)
@@ -162,7 +162,7 @@ func newEndpoint(answer func(id string, attempt int) (int, http.Header, time.Dur
 	return &endpoint{answer: answer, tried: map[string]int{}, at: map[string][]time.Time{}, success: map[string]int{}}
 }
 
-// RoundTrip implements http.RoundTripper; status 0 is a connection that is cut.
+// RoundTrip implements http.RoundTripper. Status 0 closes the connection.
 func (e *endpoint) RoundTrip(r *http.Request) (*http.Response, error) {
 	id := r.Header.Get(HeaderID)
 	e.mu.Lock()
@@ -191,7 +191,7 @@ func (e *endpoint) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader("not read"))}, nil
 }
 
-// firsts are the sequences in the order of their first 2xx.
+// firsts returns the sequences in the order of their first 2xx.
 func (e *endpoint) firsts() (all []uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -220,7 +220,7 @@ func seqOf(id string) (seq uint64) {
 
 func fine(string, int) (int, http.Header, time.Duration) { return 204, nil, time.Millisecond }
 
-// rig is a sink with its surroundings, in the bubble of a test.
+// rig is a sink with its dependencies, in the synctest bubble of a test.
 type rig struct {
 	*Sink
 
@@ -247,7 +247,7 @@ func newRig(answer func(id string, attempt int) (int, http.Header, time.Duration
 	return r
 }
 
-// runFor runs the sink for a time of the bubble, and ends it in good order.
+// runFor runs the sink for a time of the bubble, and stops it.
 func (r *rig) runFor(t *testing.T, d time.Duration) {
 	t.Helper()
 	defer r.start(t)()

@@ -15,9 +15,8 @@ import (
 	"perennial/queue/positions"
 )
 
-// TestEventsOfOneCommandArriveInOrder at an endpoint that fails, drops replies and is slow at
-// random, with a sink that is stopped repeatedly; each arrives, and commands go side by
-// side.
+// The endpoint fails, drops replies and is slow at random, and the sink is stopped repeatedly. Each
+// event arrives, and different commands are delivered in parallel.
 func TestEventsOfOneCommandArriveInOrder(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
@@ -54,7 +53,7 @@ func TestEventsOfOneCommandArriveInOrder(t *testing.T) {
 	}
 }
 
-// TestAnEventThatFailsHoldsBackItsOwnCommand, and everything when 1,000 are undelivered.
+// With 1,000 undelivered events it holds back all commands.
 func TestAnEventThatFailsHoldsBackItsOwnCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var failing uint64
@@ -66,7 +65,7 @@ func TestAnEventThatFailsHoldsBackItsOwnCommand(t *testing.T) {
 		})
 		failing = r.h.happen("stuck", "order.accepted")
 		behind := r.h.happen("stuck", "order.delivered")
-		for range 2 * windowEvents { // delivered events take no room
+		for range 2 * windowEvents { // delivered events do not count
 			r.h.happen("other", "order.accepted")
 		}
 		r.runFor(t, time.Minute)
@@ -109,8 +108,8 @@ func TestAnEventThatFailsHoldsBackItsOwnCommand(t *testing.T) {
 	})
 }
 
-// TestEventsThatHangLeaveRoomForACommandThatDoesNot: it waits for attempts that are under
-// way, not for those of 80 other commands, nor for the repeats of theirs.
+// The event waits for the attempts in progress, but not for all events of 80 other commands or for
+// their retries.
 func TestEventsThatHangLeaveRoomForACommandThatDoesNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const hang, events = 80, 5
@@ -124,7 +123,7 @@ func TestEventsThatHangLeaveRoomForACommandThatDoesNot(t *testing.T) {
 			r.h.happen(fmt.Sprint("bad-", n), "order.accepted")
 		}
 		stop := r.start(t)
-		for _, after := range []time.Duration{25 * time.Second, time.Hour} { // among first attempts, among repeats
+		for _, after := range []time.Duration{25 * time.Second, time.Hour} { // during first attempts, and during retries
 			time.Sleep(after)
 			began, from := len(r.e.firsts()), time.Now()
 			for range events {
@@ -156,8 +155,8 @@ func idAt(r *rig, seq uint64) string {
 	return fmt.Sprintf("main/%s/%d", r.h.events[seq-1].Hash[:16], seq)
 }
 
-// TestOneBrokenWebhookStopsNoOther: each of the others gets every event within a second, and
-// the broken one those of its time once it is mended.
+// Each other webhook gets every event within a second. The broken one gets all events once it is
+// repaired.
 func TestOneBrokenWebhookStopsNoOther(t *testing.T) {
 	faults := map[string]func(string, int) (int, http.Header, time.Duration){
 		"no answer": func(string, int) (int, http.Header, time.Duration) { return 204, nil, 1000 * time.Hour },
@@ -210,7 +209,7 @@ func TestOneBrokenWebhookStopsNoOther(t *testing.T) {
 	}
 }
 
-// TestAKilledSinkLeavesNothingOut: what it stored is never ahead of what arrived.
+// The stored position is never ahead of the delivered events.
 func TestAKilledSinkLeavesNothingOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		random, pauses := rand.New(rand.NewPCG(7, 7)), rand.New(rand.NewPCG(7, 8))
@@ -238,7 +237,7 @@ func TestAKilledSinkLeavesNothingOut(t *testing.T) {
 	})
 }
 
-// TestThePositionIsWrittenOnceASecond at most, and not at all while nothing happens.
+// The position is written at most once a second, and not at all while nothing happens.
 func TestThePositionIsWrittenOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(fine)
@@ -255,7 +254,7 @@ func TestThePositionIsWrittenOnceASecond(t *testing.T) {
 	})
 }
 
-// TestRetriesBackOffToFiveMinutes at random, from one second on.
+// The waits are random, from one second on.
 func TestRetriesBackOffToFiveMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(func(string, int) (int, http.Header, time.Duration) { return 500, nil, 0 })
@@ -271,8 +270,8 @@ func TestRetriesBackOffToFiveMinutes(t *testing.T) {
 	})
 }
 
-// TestAnEndpointThatAsksToWaitIsLeftAlone: in seconds and as a date, an hour at most; as a
-// whole with 429 and 503, and for the one event with other answers.
+// Retry-After is in seconds or a date, and at most an hour counts. With 429 and 503 the whole
+// endpoint rests, with other statuses only the event.
 func TestAnEndpointThatAsksToWaitIsLeftAlone(t *testing.T) {
 	for _, c := range []struct {
 		status int
@@ -304,14 +303,14 @@ func TestAnEndpointThatAsksToWaitIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestAnEndpointThatIsGoneGetsNothingMore before the next start, and the log is loud.
+// The endpoint gets events again after the next start of the program. The log has an error.
 func TestAnEndpointThatIsGoneGetsNothingMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(func(string, int) (int, http.Header, time.Duration) { return 410, nil, 0 })
 		r.h.happen("a", "order.accepted")
 		r.h.happen("b", "order.accepted")
 		r.runFor(t, time.Hour)
-		r.runFor(t, time.Hour) // another turn of the same process
+		r.runFor(t, time.Hour) // another run in the same process
 		if n := len(r.e.attempts()); n > 2 || r.e.attempts()[idAt(r, 1)] != 1 || !strings.Contains(r.log.String(), "level=error") || r.k.now().Stopped == "" || r.k.now().NextAttempt != nil || r.k.now().Seq != 0 {
 			t.Errorf("%v\n%+v\n%s", r.e.attempts(), r.k.now(), r.log)
 		}
@@ -325,7 +324,7 @@ func TestAnEndpointThatIsGoneGetsNothingMore(t *testing.T) {
 	})
 }
 
-// TestA410DuringAStopIsNotForgotten by the next turn of the same process.
+// The next run in the same process remembers it.
 func TestA410DuringAStopIsNotForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(func(string, int) (int, http.Header, time.Duration) { return 410, nil, time.Second })
@@ -342,7 +341,7 @@ func TestA410DuringAStopIsNotForgotten(t *testing.T) {
 	})
 }
 
-// TestAnUnwantedEventShowsAnotherHistory, too: what the restore replaced is delivered.
+// The events that replaced the old history are delivered.
 func TestAnUnwantedEventShowsAnotherHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(fine)
@@ -367,7 +366,7 @@ func TestAnUnwantedEventShowsAnotherHistory(t *testing.T) {
 	})
 }
 
-// TestAnUnreadableEventStopsNoOther and is logged once.
+// The unreadable event is logged once.
 func TestAnUnreadableEventStopsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(fine)
@@ -382,7 +381,7 @@ func TestAnUnreadableEventStopsNoOther(t *testing.T) {
 	})
 }
 
-// TestAWebhookWithoutASecretKeepsItsEvents until the secret can be read.
+// The events are delivered once the secret can be read.
 func TestAWebhookWithoutASecretKeepsItsEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(fine)
@@ -416,7 +415,7 @@ func TestAWebhookWithoutASecretKeepsItsEvents(t *testing.T) {
 	})
 }
 
-// TestAWebhookBeginsWhereItIsSaidTo, and gets the types that it wants.
+// The webhook also gets only its event types.
 func TestAWebhookBeginsWhereItIsSaidTo(t *testing.T) {
 	for from, want := range map[string][]uint64{FromNow: {5, 7}, FromStart: {1, 3, 5, 7}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -440,8 +439,8 @@ func TestAWebhookBeginsWhereItIsSaidTo(t *testing.T) {
 	}
 }
 
-// TestAHistoryThatWasCutIsDeliveredFromTheCut: a restore put other events in the place of
-// some that had arrived; those arrive too, and few that both histories have come again.
+// A restore replaced events that had already arrived. The new events arrive too, and few common
+// events arrive again.
 func TestAHistoryThatWasCutIsDeliveredFromTheCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(fine)
@@ -453,7 +452,7 @@ func TestAHistoryThatWasCutIsDeliveredFromTheCut(t *testing.T) {
 		time.Sleep(time.Minute)
 		stop()
 		const common = 900
-		for n, more := range []int{10, 200} { // shorter than what had arrived, then longer
+		for n, more := range []int{10, 200} { // shorter than the old history, then longer
 			r.h.cut(common)
 			for range more {
 				r.h.happen("", fmt.Sprintf("ledger.recorded%d", n))
@@ -475,7 +474,7 @@ func TestAHistoryThatWasCutIsDeliveredFromTheCut(t *testing.T) {
 	})
 }
 
-// TestTheHistoryOfAnotherLedgerIsDeliveredAsAWhole: no mark of it is known.
+// None of the position's marks is in the other ledger.
 func TestTheHistoryOfAnotherLedgerIsDeliveredAsAWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(fine)
@@ -488,7 +487,7 @@ func TestTheHistoryOfAnotherLedgerIsDeliveredAsAWhole(t *testing.T) {
 	})
 }
 
-// TestAPositionThatAPersonMovedIsTakenUp at once, while nothing happens; the log says who.
+// The sink uses the new position immediately, even while nothing happens, and logs who moved it.
 func TestAPositionThatAPersonMovedIsTakenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(fine)
@@ -504,7 +503,7 @@ func TestAPositionThatAPersonMovedIsTakenUp(t *testing.T) {
 		r.Written(revision)
 		time.Sleep(time.Minute)
 		_, revision, _ = r.k.Load(t.Context())
-		r.Written(revision) // its own
+		r.Written(revision) // the sink's own write
 		stop()
 		for seq := uint64(1); seq <= 10; seq++ {
 			if want := 1 + int(seq/8); r.e.success[idAt(r, seq)] != want {
@@ -517,7 +516,7 @@ func TestAPositionThatAPersonMovedIsTakenUp(t *testing.T) {
 	})
 }
 
-// TestAPositionThatIsTakenAwayIsWrittenAgain: its bucket was removed under the sink.
+// The bucket was removed while the sink ran.
 func TestAPositionThatIsTakenAwayIsWrittenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(fine)
@@ -538,7 +537,7 @@ func TestAPositionThatIsTakenAwayIsWrittenAgain(t *testing.T) {
 	})
 }
 
-// TestWhatAnArchiveRemovedIsSaid: a person let the webhook lose it.
+// An operator allowed the archive to remove events that the webhook had not delivered.
 func TestWhatAnArchiveRemovedIsSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(fine)
@@ -553,7 +552,7 @@ func TestWhatAnArchiveRemovedIsSaid(t *testing.T) {
 	})
 }
 
-// TestMarksReachFarBackAndAreFew whatever the length of the journal.
+// The number of marks does not depend on the length of the journal.
 func TestMarksReachFarBackAndAreFew(t *testing.T) {
 	var marks []positions.Mark
 	for seq := uint64(1); seq < 3_000_000; seq += 13 {
