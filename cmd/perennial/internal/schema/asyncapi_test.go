@@ -1,4 +1,4 @@
-// The AsyncAPI 3.1 document: who may send what where, and what is answered.
+// The AsyncAPI 3.1 document: who may send what to which subject, and what the answers are.
 
 package schema
 
@@ -18,17 +18,17 @@ import (
 	"perennial/queue"
 )
 
-// api is an AsyncAPI document in the making. Payloads refer to schemas by inFile, in a
-// file beside the document, or in its components.
+// api builds an AsyncAPI document. A payload refers to a schema file beside the document if inFile
+// says so, and otherwise to the document's components.
 type api struct {
 	all                  schemas
 	examples             examples
 	inFile               func(name string) bool
 	channels, operations object
-	inbox                object // messages of the channel on which answers come
+	inbox                object // messages of the channel for answers
 }
 
-// document is the AsyncAPI document; payloads refer to schemas by inFile, in files.
+// document renders the AsyncAPI document. A payload refers to a schema file if inFile says so.
 func (all schemas) document(t *testing.T, inFile func(name string) bool) []byte {
 	t.Helper()
 	d := &api{all: all, examples: readExamples(t), inFile: inFile, channels: object{}, operations: object{}, inbox: object{}}
@@ -60,7 +60,7 @@ func apiInfo() object {
 	}
 }
 
-// apiServer is the NATS server: the embedded one listens where the defaults say.
+// apiServer is the embedded NATS server at its default address.
 func apiServer() object {
 	return object{
 		"host": "{host}:{port}", "protocol": "nats", "title": "NATS with JetStream",
@@ -97,8 +97,8 @@ func (d *api) components(t *testing.T) object {
 	}
 }
 
-// embedded is a schema as a part of the document. References in it are those of the
-// document: it has no $id, which would be their base.
+// embedded returns a schema as a part of the document. It has no $id, which would become the base
+// of its references.
 func embedded(t *testing.T, schema any) any {
 	t.Helper()
 	switch s := schema.(type) {
@@ -115,7 +115,7 @@ func embedded(t *testing.T, schema any) any {
 	return schema
 }
 
-// payload refers to a schema. AsyncAPI's own schemas are of an older draft.
+// payload refers to a schema with its draft, because AsyncAPI's default is an older draft.
 func (d *api) payload(name string) object {
 	at := "#/components/schemas/" + name
 	if d.inFile(name) {
@@ -124,7 +124,7 @@ func (d *api) payload(name string) object {
 	return object{"schemaFormat": "application/schema+json;version=draft-2020-12", "schema": object{"$ref": at}}
 }
 
-// channel adds a subject of an account, and what Perennial does on it.
+// channel adds a subject of an account, and Perennial's action on it.
 func (d *api) channel(action, address, tag, description string, message, operation object) {
 	_, rest, found := strings.Cut(address, ".{account}.")
 	if !found {
@@ -143,14 +143,14 @@ func (d *api) channel(action, address, tag, description string, message, operati
 	d.operations[action+"_"+key] = operation
 }
 
-// lineTexts say what each priority's subject is for.
+// lineTexts describes each priority's subject.
 var lineTexts = map[queue.Priority]string{
 	queue.PriorityHigh:   "Urgent commands: they pass all others.",
 	queue.PriorityNormal: "Commands of no particular urgency; `priority` in the command counts for more than the subject.",
 	queue.PriorityBulk:   "Commands that let others pass, as those of sweeps and of `perennial submit`.",
 }
 
-// addCommands: a command has a channel for each of its priorities.
+// addCommands adds a channel for each command and priority.
 func (d *api) addCommands() {
 	d.inbox["finished"] = object{
 		"name": "inbox.finished", "title": "What the command came to", "contentType": "application/json", "payload": d.payload("inbox.finished"),

@@ -15,11 +15,10 @@ import (
 	"perennial/ledger/fact"
 )
 
-// shape is what consumers of a type of event may rely on: its fields by their path, such
-// as data.lines[].state.
+// shape is what consumers of an event type may rely on: its fields by their path, such as
+// data.lines[].state.
 type shape map[string]field
 
-// field is one field of an event.
 type field struct {
 	Type     string      `json:"type,omitempty"`
 	Required bool        `json:"required,omitempty"`
@@ -32,8 +31,8 @@ type field struct {
 
 const baselineFile = schemaDir + "/baseline.json"
 
-// TestNoFieldOfAnEventIsTakenAway compares the schemas with the shape that is on record.
-// What is new is recorded with -update; what broke is not.
+// The test compares the schemas with the recorded shape. -update records new fields, but accepts no
+// incompatible change.
 func TestNoFieldOfAnEventIsTakenAway(t *testing.T) {
 	have := shapesNow(t)
 	text, err := os.ReadFile(baselineFile)
@@ -60,7 +59,7 @@ func TestNoFieldOfAnEventIsTakenAway(t *testing.T) {
 	}
 }
 
-// baselineText has a field a line, so that a change is read in its diff.
+// baselineText has one field a line, so that a diff shows each change.
 func baselineText(t *testing.T, all map[string]shape) []byte {
 	t.Helper()
 	text := []byte("{")
@@ -84,7 +83,7 @@ func baselineText(t *testing.T, all map[string]shape) []byte {
 	return append(text, "\n}\n"...)
 }
 
-// shapesNow are the shapes of the events that this program publishes.
+// shapesNow returns the shapes of the events that this program publishes.
 func shapesNow(t *testing.T) map[string]shape {
 	t.Helper()
 	files, err := Files()
@@ -103,7 +102,7 @@ func shapesNow(t *testing.T) map[string]shape {
 	return all
 }
 
-// node is as much of a schema as shapes are about.
+// node is the part of a schema that shapes need.
 type node struct {
 	Type       string
 	Format     string
@@ -119,7 +118,7 @@ type node struct {
 	AllOf      []node
 }
 
-// UnmarshalJSON takes the schemas true and false for one that says nothing.
+// UnmarshalJSON also reads the schemas true and false, which say nothing.
 func (n *node) UnmarshalJSON(text []byte) error {
 	if string(text) == "true" || string(text) == "false" {
 		return nil
@@ -128,7 +127,7 @@ func (n *node) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*plain)(n))
 }
 
-// add records the fields of a schema, below a path.
+// add records the fields of a schema below a path.
 func (s shape) add(path string, n node) {
 	for _, part := range n.AllOf {
 		s.add(path, part)
@@ -153,7 +152,7 @@ func (s shape) record(path string, n node, required bool) {
 	}
 }
 
-// breaks names everything that a consumer of the baseline could trip over.
+// breaks describes every change that can break a consumer of the baseline.
 func breaks(baseline, have map[string]shape) (all []string) {
 	for _, name := range slices.Sorted(maps.Keys(baseline)) {
 		now, ok := have[name]
@@ -173,7 +172,7 @@ func breaks(baseline, have map[string]shape) (all []string) {
 	return all
 }
 
-// narrowed says how a field is another one now, "" if it can be read as before.
+// narrowed says how the field has become incompatible, "" if consumers can read it as before.
 func (f field) narrowed(now field) string {
 	switch {
 	case f.Type != now.Type || f.Format != now.Format:
@@ -199,7 +198,7 @@ func (f field) narrowed(now field) string {
 	return ""
 }
 
-// atLeast is a minimum, below all others where there is none.
+// atLeast returns a minimum, or the smallest integer if there is none.
 func atLeast(n json.Number) int64 {
 	if low, err := n.Int64(); err == nil {
 		return low
@@ -236,8 +235,8 @@ func TestOnlyABrokenFieldIsNamed(t *testing.T) {
 	}
 }
 
-// TestAFieldHasOneTypeInEveryEvent, whatever object it is in: a consumer may have one
-// table of columns for all.
+// The type is the same in whatever object the field is, so that a consumer can use one table of
+// columns for all events.
 func TestAFieldHasOneTypeInEveryEvent(t *testing.T) {
 	types := map[string]field{}
 	for event, fields := range shapesNow(t) {

@@ -21,9 +21,8 @@ import (
 	"perennial/upstream"
 )
 
-// unsaid are the rules of commands that JSON Schema has no words for. What one of them
-// finds has to be refused by the parser; the schema may pass it. About everything else
-// parser and schema agree.
+// unsaid lists the rules for commands that JSON Schema cannot express. The parser must refuse what
+// a rule finds, and the schema may accept it. In everything else parser and schema agree.
 var unsaid = []struct {
 	why  string
 	find func(map[string]any) bool
@@ -81,8 +80,8 @@ var unsaid = []struct {
 
 var kindsOfSubjects = map[string]fact.Kind{"order.create": fact.KindOrder, "proxy.renew": fact.KindRenewal}
 
-// agrees compares the parser with the schema on one command, and says whether the parser
-// takes it.
+// agrees compares the parser with the schema on one command, and reports whether the parser accepts
+// it.
 func agrees(schema *jsonschema.Schema, subject string, c map[string]any) (passes bool, err error) {
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -138,8 +137,7 @@ func TestParserAndSchemaTakeTheSameCommands(t *testing.T) {
 	}
 }
 
-// drawCommand is mostly a command that is taken, with a few fields that are hostile,
-// missing or unknown.
+// drawCommand draws a command that is mostly valid, with a few hostile, missing or unknown fields.
 func drawCommand(t *rapid.T, subject string, fields map[string]*rapid.Generator[any]) map[string]any {
 	c := map[string]any{}
 	form := rapid.SampledFrom([]string{"items", "offer", "both"}).Draw(t, "form")
@@ -165,7 +163,7 @@ func drawCommand(t *rapid.T, subject string, fields map[string]*rapid.Generator[
 	return c
 }
 
-// texts are ids and labels at their bounds, and what no reader sees.
+// texts draws IDs and labels at their limits, and texts with invisible characters.
 var texts = rapid.SampledFrom([]string{
 	"a", "px_1", "px_2", "off_1", "off_2", "a b", "=1+1", "Größe", "日本", "", " ", "\x00", "a\n", "a\u200b", "\ufffd", "\U000e0001", "e\u0301",
 	"a" + strings.Repeat("\u0301", 4), "a" + strings.Repeat("\u0301", 5), "\u0301\u0903\u0301\u0301\u0301\u0301",

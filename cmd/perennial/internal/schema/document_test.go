@@ -16,7 +16,7 @@ import (
 	"perennial/queue"
 )
 
-// apiMessage is what the tests read of a message.
+// apiMessage is the part of a message that the tests read.
 type apiMessage struct {
 	Name          string          `json:"name"`
 	ContentType   string          `json:"contentType"`
@@ -50,7 +50,7 @@ type apiDocument struct {
 	} `json:"operations"`
 }
 
-// apiDocuments are the document beside the files, and in one piece.
+// apiDocuments returns the schema files, the document beside them, and the document in one piece.
 func apiDocuments(t *testing.T) (files map[string][]byte, unbundled, bundled []byte) {
 	t.Helper()
 	var err error
@@ -134,8 +134,8 @@ func TestEveryReferenceOfTheBundledDocumentIsInIt(t *testing.T) {
 	}
 }
 
-// eachReference calls found for each $ref in a document, and for what would be the base
-// of one.
+// eachReference calls found for each $ref in a document, and for each $id, which would be the base
+// of references.
 func eachReference(v any, found func(ref string)) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -168,7 +168,7 @@ func resolves(doc any, ref string) bool {
 	return ok
 }
 
-// TestEveryExampleFitsItsSchema, as the bundled document has both.
+// The bundled document has the examples and the schemas.
 func TestEveryExampleFitsItsSchema(t *testing.T) {
 	_, _, bundled := apiDocuments(t)
 	text, err := jsonschema.UnmarshalJSON(bytes.NewReader(bundled))
@@ -210,8 +210,7 @@ func TestEventsAreCloudEventsAndNameTheirCommand(t *testing.T) {
 	}
 }
 
-// TestThePageOfVerbsIsThatOfTheProgram: go test ./cmd/perennial/internal/schema -run PageOfVerbs -update
-// rewrites it.
+// Rewrite the page with: go test ./cmd/perennial/internal/schema -run PageOfVerbs -update
 func TestThePageOfVerbsIsThatOfTheProgram(t *testing.T) {
 	const file, begin, end = "../../../../docs/cli.md", "<!-- verbs: begin -->\n", "<!-- verbs: end -->"
 	page, err := os.ReadFile(file)

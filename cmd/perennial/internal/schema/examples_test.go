@@ -1,5 +1,5 @@
-// The examples of the AsyncAPI document: events of a real journal, and the commands and
-// requests that belong to them.
+// The examples of the AsyncAPI document: events of a real journal, and the commands and requests
+// that match them.
 
 package schema
 
@@ -14,14 +14,14 @@ import (
 	"perennial/cmd/perennial/internal/verbs"
 )
 
-// exampleEvents has an event of each type, one a line, from a journal that the tests of
-// the ledger write.
+// exampleEvents has an event of each type, one a line. The ledger's tests write them from a
+// journal.
 const exampleEvents = "../../../../ledger/testdata/events.jsonl"
 
-// examples are payloads by the name of their schema.
+// examples maps the name of a schema to a payload.
 type examples map[string]json.RawMessage
 
-// of are the examples of a schema, as a message lists them.
+// of returns the examples of a schema in a message's form.
 func (x examples) of(name string) []object {
 	if x[name] == nil {
 		return []object{}
@@ -69,7 +69,8 @@ func readExamples(t *testing.T) examples {
 	return all
 }
 
-// exampleTexts are the examples that are neither events nor of verbs. Tests hold them against their schemas.
+// exampleTexts are the examples that are neither events nor of verbs. Tests check them against
+// their schemas.
 var exampleTexts = map[string]string{
 	"dead":          `{"reason":"not a JSON object","subject":"perennial.commands.main.order.create","data":"restock","stream_sequence":7,"published_at":"2026-11-21T12:00:00Z"}`,
 	"inbox.refused": `{"error":"unreadable","reason":"not a JSON object"}`,

@@ -1,4 +1,4 @@
-// The headers of messages, as the AsyncAPI document says them.
+// The headers of messages in the AsyncAPI document.
 
 package schema
 
@@ -16,8 +16,8 @@ func headersOf(kind string) object {
 	return object{"$ref": "#/components/schemas/headers." + kind}
 }
 
-// headerSchemas are the headers of each kind of message. All are texts, and NATS compares
-// their names letter by letter; the runner reads those of commands in any case.
+// headerSchemas describes the headers of each kind of message. All values are texts. NATS compares
+// header names case-sensitively; the runner accepts a command's headers in any case.
 func headerSchemas() object {
 	trace := object{
 		"traceparent": header("The W3C trace context, which every event of the command carries on."),

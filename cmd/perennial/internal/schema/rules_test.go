@@ -1,5 +1,5 @@
-// What the schemas bound beside the types of fields: closed sets of words, least and
-// greatest numbers, lengths, and the two forms of an order.
+// The limits that the schemas add to the types of fields: closed sets of words, minimum and maximum
+// numbers, lengths, and the two forms of an order.
 
 package schema
 
@@ -22,13 +22,12 @@ import (
 	"perennial/upstream"
 )
 
-// maxCommandID is the longest id of a command; command.CheckID refuses longer ones.
+// maxCommandID is the maximum length of a command's ID; command.CheckID refuses longer ones.
 const maxCommandID = 128
 
-// bound adds keywords to a schema.
 type bound func(*jsonschema.Schema)
 
-// typeRules are of every value of a type.
+// typeRules apply to every value of a type.
 var typeRules = map[string]bound{
 	"fact.State":           oneOf(fact.States...),
 	"fact.LineState":       oneOf(lineStates...),
@@ -44,8 +43,8 @@ var lineStates = []fact.LineState{
 	fact.LinePending, fact.LineSkipped, fact.LineSucceeded, fact.LineFailed, fact.LineUnresolved, fact.LineCharged, fact.LineNotCharged,
 }
 
-// fieldRules are of a field of every type by its JSON name, and of one field by its type
-// and its name in Go.
+// fieldRules apply to a field of any type by its JSON name, or to one field by its type and Go
+// name.
 var fieldRules = map[string]bound{
 	"charged_cents": least(0), "refunded_cents": least(0), "estimate_cents": least(0), "suspense_cents": least(0),
 	"attempt": least(0), "attempts": least(0), "generation": least(1), "revision": least(1), "seq": least(1),
@@ -109,7 +108,7 @@ func oneOf[T ~string](words ...T) bound {
 	}
 }
 
-// orNothing is one of these, or left out in one of the ways in which commands may.
+// orNothing allows one of these words, or one of the ways in which a command can omit the field.
 func orNothing[T ~string](words ...T) bound {
 	return func(s *jsonschema.Schema) {
 		oneOf(words...)(s)
@@ -118,7 +117,7 @@ func orNothing[T ~string](words ...T) bound {
 	}
 }
 
-// orNull allows null, which commands read as a field that is left out.
+// orNull allows null, which commands read like a missing field.
 func orNull(s *jsonschema.Schema) {
 	if s.Extras == nil {
 		s.Extras = map[string]any{}
@@ -135,7 +134,7 @@ func between(low, high int64) bound {
 	return func(s *jsonschema.Schema) { s.Minimum, s.Maximum = number(low), number(high) }
 }
 
-// days is a duration: a multiple of 30.
+// days is a duration in days: a multiple of 30.
 func days(most int64) bound {
 	return func(s *jsonschema.Schema) {
 		between(upstream.DayStep, most)(s)
@@ -147,8 +146,8 @@ func length(low, high uint64) bound {
 	return func(s *jsonschema.Schema) { s.MinLength, s.MaxLength = &low, &high }
 }
 
-// idText is an id or a label: of so many characters, and printable. The parser counts
-// bytes, which JSON Schema cannot.
+// idText is an ID or a label: printable, and limited in characters. The parser limits bytes, which
+// JSON Schema cannot.
 func idText(most uint64) bound {
 	return func(s *jsonschema.Schema) {
 		length(1, most)(s)
@@ -156,17 +155,17 @@ func idText(most uint64) bound {
 	}
 }
 
-// commandID is the id of a command. That it is in Unicode NFC JSON Schema cannot say.
+// commandID is the ID of a command. JSON Schema cannot require Unicode NFC.
 func commandID(s *jsonschema.Schema) {
 	idText(maxCommandID)(s)
 	s.Pattern = "^[^ ](?:.*[^ ])?$"
 	s.AllOf = []*jsonschema.Schema{{Not: &jsonschema.Schema{Pattern: command.OperationSuffix}}}
 }
 
-// visible is a text in which nothing is invisible.
+// visible forbids invisible characters.
 func visible(s *jsonschema.Schema) { s.Not = &jsonschema.Schema{Ref: "#/$defs/unprintable"} }
 
-// commandDefs are what the schemas of commands refer to.
+// commandDefs are the definitions that the schemas of commands refer to.
 func commandDefs() jsonschema.Definitions {
 	return jsonschema.Definitions{"unprintable": {
 		Type:        "string",
@@ -189,7 +188,8 @@ func instant(s *jsonschema.Schema) {
 	s.Pattern = `^(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])$`
 }
 
-// labels are bounded one by one; that of all together is in bytes.
+// labels limits each label. The limit of all labels together is in bytes, which JSON Schema cannot
+// express.
 func labels(s *jsonschema.Schema) {
 	most, none := uint64(fact.MaxLabels), uint64(0)
 	s.MaxProperties = &most
@@ -203,7 +203,7 @@ func labels(s *jsonschema.Schema) {
 	orNull(value)
 }
 
-// orderForms are the two ways in which an order is written, of which one is used.
+// orderForms are the two ways to write an order, of which a command uses one.
 func orderForms(s *jsonschema.Schema) {
 	one, none := uint64(1), uint64(0)
 	empty := &jsonschema.Schema{Type: "array", MaxItems: &none}
@@ -226,8 +226,8 @@ func form(title string, required []string, fields map[string]*jsonschema.Schema)
 	return s
 }
 
-// unprintablePattern is a regular expression, in the syntax that ECMAScript (flag u) and
-// Go share, that finds something in a text exactly where fact.Unprintable refuses it.
+// unprintablePattern returns a regular expression that matches exactly the texts that
+// fact.Unprintable refuses. Its syntax is valid in both ECMAScript (flag u) and Go.
 func unprintablePattern() string {
 	var hidden strings.Builder
 	hidden.WriteRune(unicode.ReplacementChar)
@@ -242,7 +242,7 @@ func unprintablePattern() string {
 	return fmt.Sprintf(`[^\p{L}\p{M}\p{N}\p{P}\p{S} ]|[%s]|(?:[\p{Mn}\p{Me}]\p{Mc}*){%d}`, hidden.String(), fact.MaxMarks+1)
 }
 
-// writeRange writes what a class of characters has of a table.
+// writeRange adds a range of a Unicode table to a character class.
 func writeRange(class *strings.Builder, low, high, stride rune) {
 	for r := low; r <= high; r += stride {
 		class.WriteRune(r)

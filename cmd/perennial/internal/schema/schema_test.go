@@ -29,7 +29,7 @@ func TestSchemasAreThoseOfTheTypes(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		return // this binary embeds what they were
+		return // this binary embeds the old files
 	}
 	published, err := Files()
 	if err != nil || len(published) != len(files) {
@@ -64,7 +64,7 @@ func readAll(t *testing.T) Schemas {
 	return all
 }
 
-// compiled is the schema of a command or an event, as this program publishes it.
+// compiled returns the schema of a command or an event, as this program publishes it.
 func compiled(t *testing.T, name string) *jsonschema.Schema {
 	t.Helper()
 	text, err := jsonschema.UnmarshalJSON(strings.NewReader(readAll(t).Text(name)))

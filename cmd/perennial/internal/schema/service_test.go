@@ -17,8 +17,8 @@ import (
 	"perennial/queue/service"
 )
 
-// serviceSchemas are the schemas of what is neither a command nor an event: requests and
-// answers of verbs, dead letters, and what arrives at the inbox of a command.
+// serviceSchemas returns the schemas of everything but commands and events: requests and answers of
+// verbs, dead letters, and the messages at a command's inbox.
 func (d describer) serviceSchemas() map[string]any {
 	all := map[string]any{
 		"dead":           d.part("dead", "A dead letter.", reflect.TypeFor[letters.Kept]()),
@@ -42,7 +42,7 @@ func (d describer) serviceSchemas() map[string]any {
 	return all
 }
 
-// part is the schema of what Perennial sends: it may gain fields.
+// part returns the schema of a message that Perennial sends, which may gain fields.
 func (d describer) part(name, title string, t reflect.Type) *jsonschema.Schema {
 	return named(d.reflected(t, moreFields), name, cmp.Or(d.words[typeName(t)], title))
 }
@@ -52,7 +52,7 @@ func named(s *jsonschema.Schema, name, description string) *jsonschema.Schema {
 	return s
 }
 
-// addService: a verb is a request, whose answer goes to the inbox that it names.
+// addService adds each verb as a request whose answer goes to the request's inbox.
 func (d *api) addService() {
 	d.inbox["svc_error"] = object{
 		"name": "svc.error", "title": "The request is refused, or failed", "contentType": "application/json",

@@ -1,4 +1,4 @@
-// Schemas of commands and events, made from the Go types.
+// Schemas of commands and events, generated from the Go types.
 
 package schema
 
@@ -19,11 +19,11 @@ import (
 	"perennial/ledger/fact"
 )
 
-// schemas are all schemas by name: those of files for commands and events, and those of
-// parts, which stand in the AsyncAPI document alone, for everything else.
+// schemas holds all schemas by name. kept are the files for commands and events. parts are all
+// others, which are in the AsyncAPI document only.
 type schemas struct{ kept, parts map[string]any }
 
-// makeSchemas makes the schemas from the Go types.
+// makeSchemas generates the schemas from the Go types.
 func makeSchemas(t *testing.T) schemas {
 	t.Helper()
 	d := describer{words: commentsOf(t, publishedTypes())}
@@ -37,8 +37,8 @@ func makeSchemas(t *testing.T) schemas {
 	return all
 }
 
-// files are docs/events: one schema for each kind of command and type of event, and the
-// AsyncAPI document that refers to them.
+// files are docs/events: one schema for each kind of command and type of event, and the AsyncAPI
+// document that refers to them.
 func (all schemas) files(t *testing.T) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{"asyncapi.json": all.document(t, func(name string) bool { return all.kept[name] != nil })}
@@ -48,8 +48,8 @@ func (all schemas) files(t *testing.T) map[string][]byte {
 	return files
 }
 
-// schemaText is a schema as it is written: in ASCII, since some patterns name characters
-// that no editor shows.
+// schemaText writes a schema in ASCII, because some patterns contain characters that no editor
+// shows.
 func schemaText(t *testing.T, schema any) []byte {
 	t.Helper()
 	var text bytes.Buffer
@@ -74,19 +74,19 @@ func schemaText(t *testing.T, schema any) []byte {
 	return ascii
 }
 
-// object is a JSON object that is written with its keys in order.
+// object is a JSON object. It is written with sorted keys.
 type object = map[string]any
 
-// fieldRule says whether a schema allows fields that the Go type does not have.
+// fieldRule says whether a schema allows unknown fields.
 type fieldRule int
 
 const (
-	knownFields fieldRule = iota // of commands
-	moreFields                   // of events
+	knownFields fieldRule = iota // for commands
+	moreFields                   // for events
 )
 
-// reflected is the schema of a Go type, with what the tables say of it. Commands refuse
-// fields that are not known; events may gain some.
+// reflected returns the schema of a Go type with the rules of the tables. Commands refuse unknown
+// fields, and events may gain fields.
 func (d describer) reflected(t reflect.Type, fields fieldRule) *jsonschema.Schema {
 	strict := fields == knownFields
 	r := &jsonschema.Reflector{Anonymous: true, DoNotReference: true, AllowAdditionalProperties: !strict, RequiredFromJSONSchemaTags: strict}
@@ -96,8 +96,8 @@ func (d describer) reflected(t reflect.Type, fields fieldRule) *jsonschema.Schem
 	return s
 }
 
-// commandsRequire are the fields that a command cannot do without; the other
-// form of an order has offer_code and quantity in the place of items.
+// commandsRequire are the required fields of each command. An order also needs items, or offer_code
+// and quantity instead.
 var commandsRequire = map[string][]string{"order.create": {"id", "duration_days"}, "proxy.renew": {"id", "duration_days", "proxy_ids"}}
 
 func (d describer) commandSchema(kind string, shape any) *jsonschema.Schema {
@@ -111,7 +111,8 @@ func (d describer) commandSchema(kind string, shape any) *jsonschema.Schema {
 	return s
 }
 
-// entitiesRequire are fields that some facts lack, and every fact of these entities has.
+// entitiesRequire are fields that are optional in some facts, but required in every fact of these
+// entities.
 var entitiesRequire = map[string][]string{
 	"command": {"command_id"}, "operation": {"command_id", "operation_id"},
 	"order": {"command_id", "operation_id"}, "renewal": {"command_id", "operation_id"},

@@ -39,7 +39,7 @@ func wholeIn(v any) int64 {
 	return 0
 }
 
-// anyText reports whether an id, a CIDR or a label is found, with its bound.
+// anyText reports whether found accepts an ID, a CIDR or a label, each with its maximum length.
 func anyText(c map[string]any, found func(bound int, text string) bool) bool {
 	is := func(bound int, v any) bool {
 		text, ok := v.(string)
@@ -88,7 +88,7 @@ func anyNumber(c map[string]any, found func(json.Number) bool) bool {
 	})
 }
 
-// linesOfOneOffer reports whether two lines of an offer are in each other's way.
+// linesOfOneOffer reports whether two lines of the same offer conflict.
 func linesOfOneOffer(c map[string]any) bool {
 	taken := map[any]map[any]bool{}
 	for _, item := range itemsIn(c) {
@@ -112,7 +112,7 @@ func linesOfOneOffer(c map[string]any) bool {
 	return false
 }
 
-// TestParserAndSchemaHaveTheSameBounds at the sizes that random commands do not reach.
+// Random commands do not reach these sizes.
 func TestParserAndSchemaHaveTheSameBounds(t *testing.T) {
 	names := func(n int) (all []any) {
 		for i := range n {

@@ -1,4 +1,5 @@
-// The descriptions in the schemas: of fields their tags `doc`, of types their doc comments.
+// The descriptions in the schemas: those of fields are their `doc` tags, those of types their doc
+// comments.
 
 package schema
 
@@ -27,17 +28,17 @@ import (
 	"perennial/queue/service"
 )
 
-// describer gives each schema of a type the words and the bounds of its fields. With nulls
-// a field may be null that Go writes so: a pointer, a list or a map that is left empty.
+// describer adds descriptions and limits to the schema of a type. With nulls it allows null for a
+// field that Go writes as null: an empty pointer, list or map.
 type describer struct {
 	words map[string]string
 	nulls bool
 }
 
-// typeName is a type as the tables name it: fact.Line.
+// typeName returns a type's name as the tables have it: fact.Line.
 func typeName(t reflect.Type) string { return t.String() }
 
-// describe adds to the schema of a type what the tables say of it and of its fields.
+// describe adds the tables' rules for a type and its fields to the schema.
 func (d describer) describe(t reflect.Type, s *jsonschema.Schema) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -55,7 +56,7 @@ func (d describer) describe(t reflect.Type, s *jsonschema.Schema) {
 	}
 }
 
-// fields describes the properties of a struct, those of structs within it too.
+// fields describes the properties of a struct, including those of embedded structs.
 func (d describer) fields(t reflect.Type, s *jsonschema.Schema) {
 	for f := range fieldsOf(t) {
 		if f.Anonymous {
@@ -80,7 +81,7 @@ func (d describer) fields(t reflect.Type, s *jsonschema.Schema) {
 	}
 }
 
-// mayBeNull says whether a field that is empty is written as null.
+// mayBeNull reports whether an empty field is written as null.
 func mayBeNull(f reflect.StructField) bool {
 	switch f.Type.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map:
@@ -89,7 +90,7 @@ func mayBeNull(f reflect.StructField) bool {
 	return false
 }
 
-// fieldsOf are the fields of a struct, without those that have no JSON.
+// fieldsOf returns the fields of a struct that may have JSON.
 func fieldsOf(t reflect.Type) func(yield func(reflect.StructField) bool) {
 	return func(yield func(reflect.StructField) bool) {
 		for f := range t.Fields() {
@@ -100,10 +101,11 @@ func fieldsOf(t reflect.Type) func(yield func(reflect.StructField) bool) {
 	}
 }
 
-// quoted are the names that a tag quotes: a tag holds no backtick.
+// quoted matches the names that a tag puts in single quotes, because a tag cannot contain a
+// backtick.
 var quoted = regexp.MustCompile(`(^|[ (])'([a-z0-9_]+(?: [a-z]+)*)'`)
 
-// ofField is the tag `doc` of a field, else the comment on its type.
+// ofField returns the tag `doc` of a field, or else the comment on its type.
 func (d describer) ofField(f reflect.StructField) string {
 	if text := f.Tag.Get("doc"); text != "" {
 		return quoted.ReplaceAllString(text, "$1`$2`")
@@ -115,7 +117,7 @@ func (d describer) ofField(f reflect.StructField) string {
 	return d.words[typeName(of)]
 }
 
-// publishedTypes are the structs whose JSON is published, by name.
+// publishedTypes returns the structs whose JSON is published, by name.
 func publishedTypes() map[string]reflect.Type {
 	all := map[string]reflect.Type{}
 	var add func(t reflect.Type)
@@ -148,7 +150,7 @@ func publishedTypes() map[string]reflect.Type {
 	return all
 }
 
-// commentsOf are the comments on types, as schemas say them.
+// commentsOf returns the comments on types, as schemas have them.
 func commentsOf(t *testing.T, types map[string]reflect.Type) map[string]string {
 	t.Helper()
 	words := map[string]string{}
@@ -192,7 +194,7 @@ func addComments(words map[string]string, pkg string, g *ast.GenDecl, types map[
 
 var goWord = regexp.MustCompile(`\b[A-Z][A-Za-z]*\b`)
 
-// sentence is a comment with the fields that it names by their names in JSON.
+// sentence replaces the Go names of fields in a comment by their JSON names.
 func sentence(t reflect.Type, text string) string {
 	names := map[string]string{}
 	var collect func(t reflect.Type)
@@ -243,7 +245,7 @@ func TestEveryFieldOfASchemaIsDescribed(t *testing.T) {
 	}
 }
 
-// undescribed calls found for each property of a schema without words.
+// undescribed calls found for each property of a schema without a description.
 func undescribed(schema map[string]any, found func(path string)) {
 	properties, _ := schema["properties"].(map[string]any)
 	for name, value := range properties {
