@@ -1,5 +1,5 @@
-// Many runners and accounts in simulated time: what runners say, which account each takes,
-// and what they hand over is the program's own code; leases and NATS are a model.
+// Many runners and accounts in simulated time. The heartbeats, the choice of accounts and the
+// handovers are the program's own code. Leases and NATS are a model.
 
 package cluster
 
@@ -13,18 +13,17 @@ import (
 )
 
 const (
-	simTick  = 250 * time.Millisecond // of simulated time, also how long a message is in progress
-	simDrain = 500 * time.Millisecond // from the beginning of a hand-over to the lease's return
+	simTick  = 250 * time.Millisecond // of simulated time, and the delay of a message
+	simDrain = 500 * time.Millisecond // from the start of a handover to the release of the lease
 )
 
-// simLease is the key of an account's lease, and what the runners that wait know of it.
+// simLease is the lease of an account.
 type simLease struct {
 	holder  *simMachine // nil: free
 	written time.Time
 	free    time.Time // since when it is free
 }
 
-// simMachine is a runner.
 type simMachine struct {
 	name    string
 	alive   bool
@@ -32,7 +31,7 @@ type simMachine struct {
 	peers   Peers
 	mover   Mover
 	held    map[string]time.Time // accounts, since when
-	drains  map[string]time.Time // accounts that it gives back at a time
+	drains  map[string]time.Time // accounts that it releases at a time
 	said    time.Time
 	changed bool
 }
@@ -43,7 +42,7 @@ type simFleet struct {
 	accounts []string
 	machines []*simMachine
 	leases   map[string]*simLease
-	words    map[string]Node // the bucket of what runners say
+	words    map[string]Node // the bucket of the heartbeats
 
 	renewals, said, moves int
 }
@@ -65,7 +64,7 @@ func (f *simFleet) start(m *simMachine) {
 	*m = simMachine{name: m.name, alive: true, started: f.now, held: map[string]time.Time{}, drains: map[string]time.Time{}, changed: true}
 }
 
-// deal gives the accounts out in turn.
+// deal distributes the accounts in turn.
 func (f *simFleet) deal() {
 	for i, a := range f.accounts {
 		m := f.machines[i%len(f.machines)]
@@ -74,7 +73,7 @@ func (f *simFleet) deal() {
 	}
 }
 
-// lose is kill -9: its leases run out.
+// lose kills a runner, so that its leases expire.
 func (f *simFleet) lose(m *simMachine) { m.alive = false }
 
 func (m *simMachine) word(f *simFleet) Node {
@@ -98,7 +97,6 @@ func (m *simMachine) standing(f *simFleet) placement.Node {
 	return out
 }
 
-// step is one tick of simulated time.
 func (f *simFleet) step() {
 	f.now = f.now.Add(simTick)
 	f.runOut()
@@ -114,7 +112,7 @@ func (f *simFleet) step() {
 		f.takeFree(m)
 		f.handOver(m)
 	}
-	for _, m := range f.machines { // heard with the next tick
+	for _, m := range f.machines { // the others hear it with the next tick
 		if m.alive && (m.changed || f.now.Sub(m.said) >= Heartbeat) {
 			f.words[m.name], m.said, m.changed = m.word(f), f.now, false
 			f.said++
@@ -122,7 +120,7 @@ func (f *simFleet) step() {
 	}
 }
 
-// runOut renews leases, and frees those that were not.
+// runOut renews leases, and frees the expired ones.
 func (f *simFleet) runOut() {
 	for _, l := range f.leases {
 		switch {
@@ -136,8 +134,8 @@ func (f *simFleet) runOut() {
 	}
 }
 
-// takeFree has a runner take accounts as lease.contender does: one that another should
-// have is left to that one for a fifth of the lease.
+// takeFree makes a runner take accounts as lease.contender does. It leaves an account that another
+// runner should have for a fifth of the lease.
 func (f *simFleet) takeFree(m *simMachine) {
 	for _, a := range f.accounts {
 		l := f.leases[a]
@@ -150,7 +148,7 @@ func (f *simFleet) takeFree(m *simMachine) {
 	}
 }
 
-// handOver is what Host.handOvers does, once a second.
+// handOver does what Host.handOvers does, once a second.
 func (f *simFleet) handOver(m *simMachine) {
 	for a, at := range m.drains {
 		if f.now.Before(at) {
@@ -171,7 +169,8 @@ func (f *simFleet) handOver(m *simMachine) {
 	}
 }
 
-// shares are how many accounts the living runners hold, sorted, and whether all are held.
+// shares returns the sorted numbers of accounts that the living runners hold, and whether all
+// accounts are held.
 func (f *simFleet) shares() (shares []int, all bool) {
 	sum := 0
 	for _, m := range f.machines {
@@ -189,7 +188,7 @@ func (f *simFleet) even() bool {
 	return all && shares[len(shares)-1]-shares[0] <= 1
 }
 
-// until steps until done, and returns how much time that took.
+// until steps until done, and returns the simulated time that passed.
 func (f *simFleet) until(t testing.TB, most time.Duration, what string, done func() bool) time.Duration {
 	t.Helper()
 	began := f.now
@@ -203,21 +202,21 @@ func (f *simFleet) until(t testing.TB, most time.Duration, what string, done fun
 	return f.now.Sub(began)
 }
 
-// simResult is what a life of a fleet cost, in simulated time.
+// simResult is the cost of a fleet's life in simulated time.
 type simResult struct {
-	again, even, back    time.Duration // after a loss: all held; shares even; even with the lost one back
+	again, even, back    time.Duration // after a loss: all held; shares even; even with the lost runner back
 	lostMoves, backMoves int
 	renewals, words      float64 // a second, in a quiet minute
 }
 
-// live starts a fleet, loses a machine, and gets it back.
+// live starts a fleet, loses a runner, and starts it again.
 func (f *simFleet) live(t testing.TB) (out simResult) {
 	t.Helper()
 	for _, m := range f.machines {
 		f.start(m)
 	}
 	if len(f.machines) > 10 {
-		f.deal() // to compute a placement for each account and machine takes minutes
+		f.deal() // computing a placement for each account and runner would take minutes
 	}
 	f.until(t, time.Hour, "start", f.even)
 	f.renewals, f.said, f.moves = 0, 0, 0
@@ -243,8 +242,8 @@ func (f *simFleet) live(t testing.TB) (out simResult) {
 	return out
 }
 
-// TestAFleetStaysEvenThroughALoss: a group of three as docs/scale.md advises it, and one
-// with more runners. No account is without a runner for more than 15 s.
+// The fleets are a group of three, as docs/scale.md recommends, and one with more runners. No
+// account is without a leader for more than 15 s.
 func TestAFleetStaysEvenThroughALoss(t *testing.T) {
 	for _, x := range []struct{ machines, accounts int }{{3, 10}, {3, 63}, {7, 40}} {
 		f := newSimFleet(x.machines, x.accounts)
@@ -259,8 +258,8 @@ func TestAFleetStaysEvenThroughALoss(t *testing.T) {
 	}
 }
 
-// BenchmarkMachines is docs/scale.md's 1,000 accounts on 50 machines, in one configuration
-// and in a group of three, in simulated seconds.
+// BenchmarkMachines simulates the 1,000 accounts on 50 machines of docs/scale.md, in one
+// configuration and in groups of three. Its figures are simulated seconds.
 func BenchmarkMachines(b *testing.B) {
 	for _, x := range []struct{ machines, accounts int }{{3, 63}, {50, 1000}} {
 		b.Run(fmt.Sprintf("%d-on-%d", x.accounts, x.machines), func(b *testing.B) {

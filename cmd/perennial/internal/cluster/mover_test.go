@@ -1,4 +1,4 @@
-// Who is preferred for a free account, and when one that is held is handed over.
+// The choice of a runner for a free account, and the handover of a held one.
 package cluster
 
 import (
@@ -8,7 +8,7 @@ import (
 	"perennial/cmd/perennial/internal/placement"
 )
 
-// said is a word of a runner that could run what it does not hold.
+// said is a heartbeat of a runner that could lead every account it does not hold.
 func said(name string, at time.Time, holds ...string) Node {
 	n := Node{Node: name, SaidAt: at}
 	for _, a := range []string{"a", "b", "c"} {
@@ -21,15 +21,15 @@ func said(name string, at time.Time, holds ...string) Node {
 	return n
 }
 
-// TestAFreeAccountIsLeftToALivingRunnerAlone: to one that has fewer accounts, not to one
-// that held it, that ends, or that has said nothing for a while.
+// The account is left to a runner with fewer accounts. It is not left to its former leader, or to a
+// runner that is stopping, silent or not ready.
 func TestAFreeAccountIsLeftToALivingRunnerAlone(t *testing.T) {
 	now := time.Now()
 	own := placement.Node{Name: "own", Holds: []string{"b"}, Ready: []string{"a", "c"}}
 	leaves := func(n Node, later time.Duration) bool {
 		var f Peers
 		f.Note([]Node{n}, now)
-		f.Note([]Node{n}, now.Add(later)) // the same word, read again
+		f.Note([]Node{n}, now.Add(later)) // the same heartbeat, read again
 		return f.Leaves(own, "a", now.Add(later))
 	}
 	if !leaves(said("other", now), 0) {
@@ -56,7 +56,7 @@ func TestAFreeAccountIsLeftToALivingRunnerAlone(t *testing.T) {
 	}
 }
 
-// TestAPersonsPinDecidesWhoHasAnAccount, as long as that runner lives.
+// The pin counts as long as its runner lives.
 func TestAPersonsPinDecidesWhoHasAnAccount(t *testing.T) {
 	now := time.Now()
 	own := placement.Node{Name: "own", Ready: []string{"a", "b", "c"}}
@@ -74,8 +74,7 @@ func TestAPersonsPinDecidesWhoHasAnAccount(t *testing.T) {
 	}
 }
 
-// TestACommandThatBorrowsGoesBeforeAPin, which holds again when the command is gone,
-// whatever ended it.
+// After the command has ended for any reason, the pin counts again.
 func TestACommandThatBorrowsGoesBeforeAPin(t *testing.T) {
 	now := time.Now()
 	own := placement.Node{Name: "own", Holds: []string{"a"}, Ready: []string{"b", "c"}}
@@ -96,14 +95,14 @@ func TestACommandThatBorrowsGoesBeforeAPin(t *testing.T) {
 	}
 }
 
-// wished is a Wish to which nothing stands opposed.
+// wished is a Wish that nothing prevents.
 func wished(now time.Time) Wish {
 	return Wish{account: "a", to: "other", held: now.Add(-time.Hour), firstHeard: now.Add(-time.Hour), ready: true}
 }
 
 func chosen(m *Mover, w Wish, now time.Time) bool { return m.Choose([]Wish{w}, now) != nil }
 
-// TestAnAccountIsHandedOverWhenTwoLooksSayTheSame, and one at a time.
+// Two consecutive checks must agree, and only one account is handed over at a time.
 func TestAnAccountIsHandedOverWhenTwoLooksSayTheSame(t *testing.T) {
 	now := time.Now()
 	var m Mover
@@ -127,8 +126,8 @@ func TestAnAccountIsHandedOverWhenTwoLooksSayTheSame(t *testing.T) {
 	}
 }
 
-// TestAnAccountIsHandedOverToASettledRunnerAlone: one that is ready and is there for a
-// while; and an account is held for a while first, unless a person wants it elsewhere.
+// The new runner must be ready and known for a while. The account must also have been held for a
+// while, unless an operator pinned it to another runner.
 func TestAnAccountIsHandedOverToASettledRunnerAlone(t *testing.T) {
 	now := time.Now()
 	try := func(change func(*Wish)) bool {
@@ -146,18 +145,18 @@ func TestAnAccountIsHandedOverToASettledRunnerAlone(t *testing.T) {
 	}
 }
 
-// waits are what lies between one attempt and the next.
+// waits are the waits between consecutive attempts.
 var waits = []time.Duration{retryFirst, 2 * retryFirst, 4 * retryFirst, 8 * retryFirst, retryMost, retryMost}
 
-// TestAHandOverThatFailsIsTriedAgainLater: later each time, within a minute.
+// Each retry waits longer, up to a minute.
 func TestAHandOverThatFailsIsTriedAgainLater(t *testing.T) {
 	w := wished(time.Now())
 	w.pinned = true
 	againBehind(t, w, false)
 }
 
-// TestAnAccountDoesNotGoToAndFro: what was handed over for even shares, and came back, is
-// handed over again later each time.
+// If an account was handed over to even out the shares and came back, each further handover waits
+// longer.
 func TestAnAccountDoesNotGoToAndFro(t *testing.T) {
 	againBehind(t, wished(time.Now()), true)
 }
@@ -179,8 +178,8 @@ func againBehind(t *testing.T, w Wish, took bool) {
 	}
 }
 
-// TestRunnersWithOtherSettingsAreNamed once, as the active runner's count; runners of another
-// version, and those that say nothing any more, are not compared.
+// The leader's settings count as correct, and each difference is named once. Runners of another
+// version and silent runners are not compared.
 func TestRunnersWithOtherSettingsAreNamed(t *testing.T) {
 	now := time.Now()
 	word := func(name, version, role, settings string) Node {

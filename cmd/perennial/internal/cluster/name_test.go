@@ -1,5 +1,3 @@
-// Tests of the names of a runner.
-
 package cluster
 
 import (
@@ -9,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestADirectoryHasOneHolder: and a copy of it, or what takes its place, has another.
+// Another directory has another holder. A directory that cannot be read has a new holder each time.
 func TestADirectoryHasOneHolder(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	if first, again := HolderOf(dir), HolderOf(dir+"/."); first != again {
@@ -27,8 +25,8 @@ func TestADirectoryHasOneHolder(t *testing.T) {
 	}
 }
 
-// TestANodeKeepsItsName over a restart of the machine, and has one of its own where another
-// goes by the same.
+// A node keeps its name over a restart of the machine. It gets its own name if another runner uses
+// the same one.
 func TestANodeKeepsItsName(t *testing.T) {
 	dir := t.TempDir()
 	first, again := NodeOf(dir), NodeOf(dir+"/.")

@@ -2,7 +2,6 @@ package cluster
 
 import "testing"
 
-// TestOneUnreadableHeartbeatHidesNoOther runner.
 func TestOneUnreadableHeartbeatHidesNoOther(t *testing.T) {
 	all, err := NodesSaid([][]byte{[]byte(`{"node":"b"}`), []byte(`{"node":7}`), []byte(`{"node":"a"}`)})
 	if err == nil || len(all) != 2 || all[0].Node != "a" {

@@ -1,4 +1,4 @@
-// When a runner knows what all living runners have said.
+// When a runner knows the heartbeats of all living runners.
 
 package cluster
 
@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TestARunnerHearsTheOthersWhileItHearsItself: from the first word of its own that comes
-// back over the connection, and not before. Servers take connections again before they
-// keep anything: nothing heard until then says that no other runner lives.
+// A runner knows the others from the moment its own first heartbeat comes back over the connection.
+// A restarted server accepts connections before it stores anything, so that silence until then does
+// not mean that no other runner lives.
 func TestARunnerHearsTheOthersWhileItHearsItself(t *testing.T) {
 	began := time.Now()
 	at := func(seconds int) time.Time { return began.Add(time.Duration(seconds) * time.Second) }
@@ -47,7 +47,7 @@ func TestARunnerHearsTheOthersWhileItHearsItself(t *testing.T) {
 	want("behind the gap", at(5), at(81), at(80))
 }
 
-// TestARunnerDefersToOneThatIsReady, and to none that is not, or is gone.
+// A runner does not defer to one that leads the account already or is gone.
 func TestARunnerDefersToOneThatIsReady(t *testing.T) {
 	now := time.Now()
 	var p Peers
