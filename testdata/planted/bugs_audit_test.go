@@ -1,7 +1,6 @@
 package planted
 
-// auditBugs are repairs of what an audit of the running program found, taken out
-// again.
+// auditBugs undo the fixes of what an audit of the running program found.
 var auditBugs = []bug{
 	{trap: 46, name: "an instant is not looked at in UTC", in: "command.storable",
 		old: "func storable(t time.Time) bool { return fact.WritableInstant(t) }",

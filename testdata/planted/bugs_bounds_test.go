@@ -1,6 +1,5 @@
 package planted
 
-// boundBugs let a producer fill the journal.
 var boundBugs = []bug{
 	{trap: 13, name: "an order on hold is not this ledger's", in: "tables.Money.OrdersWithoutNumber",
 		old: "state IN ('accepted', 'held', 'waiting')", new: "state IN ('waiting')"},

@@ -1,6 +1,6 @@
 package planted
 
-// decisionBugs are of the pure decisions of jobs: what a reply, or none, means.
+// decisionBugs change the pure decisions of jobs: what a reply, or none, means.
 var decisionBugs = []bug{
 	{trap: 1, name: "replayed_nonce is a signature that was refused", in: "decide.classifyCode",
 		old: "upstream.CodeIdempotencyReplayFailed, upstream.CodeReplayedNonce:\n",

@@ -1,6 +1,6 @@
 package planted
 
-// fileBugs trust what another user of the machine has prepared.
+// fileBugs trust files that another user of the machine has prepared.
 var fileBugs = []bug{
 	{name: "a link is written through", in: "files.put", run: "TestWriteReplacesALink",
 		old: "err = os.Rename(f.Name(), path)", new: "var text []byte\n\t\ttext, _ = os.ReadFile(f.Name())\n\t\terr = errors.Join(os.WriteFile(path, text, 0o600), os.Remove(f.Name()))"},

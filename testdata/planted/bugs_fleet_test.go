@@ -1,6 +1,6 @@
 package planted
 
-// fleetBugs take the repairs of sweeps, days and lists out again.
+// fleetBugs undo the fixes of sweeps, days and lists.
 var fleetBugs = []bug{
 	{trap: 51, name: "midnight is what time.Date says", in: "fact.Midnight",
 		old: "\treturn FirstShown(time.Date(year, month, day, 0, 0, 0, 0, time.UTC), zone)\n",

@@ -1,7 +1,7 @@
 package planted
 
-// journalBugs are in the seam by which the events stream is the journal: publishing
-// before committing, folding, leading, and what a runner inherits.
+// journalBugs change how the events stream serves as the journal: publishing before committing,
+// following, leading, and what a new leader inherits.
 var journalBugs = []bug{
 	{trap: 59, name: "what was not acknowledged is committed", in: "ledger.writer.settle",
 		old: "if err != nil {\n\t\treturn err\n\t}\n\tw.l.reached(\"ledger.published\")",

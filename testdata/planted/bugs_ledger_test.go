@@ -1,6 +1,6 @@
 package planted
 
-// ledgerBugs are of the book: what is kept, and what of it follows.
+// ledgerBugs change what the ledger stores, and what it derives from that.
 var ledgerBugs = []bug{
 	{name: "readers wait for a writer that waits", in: "ledger.Ledger.handReaders", run: "TestReadsContinue",
 		old: "\tcase <-timer.C:\n\t\trelease(taken)\n\t\tto <- nil\n", new: ""},

@@ -1,6 +1,6 @@
 package planted
 
-// queueBugs take out the repairs of the queue, the intake and the account's host.
+// queueBugs undo the fixes of the queue, the intake and the account's host.
 var queueBugs = []bug{
 	{name: "a lease does not know its own write", in: "lease.Lease.renew", run: "TestAHolderKnowsItsOwnWrite",
 		old: "if key.free || key.holder != \"\" && key.holder != l.holder {\n\t\t\treturn err",

@@ -1,6 +1,6 @@
 package planted
 
-// runnerBugs are of the runner around the decisions: intake, looks, sends, pauses.
+// runnerBugs change the runner around the decisions: intake, checks, sends, pauses.
 var runnerBugs = []bug{
 	{name: "what could not be queued is forgotten", in: "jobs.loader.miss", run: "TestWhatCouldNotBeQueued",
 		old: "q.missed.Store(&err)", new: "_ = err"},

@@ -1,6 +1,6 @@
 package planted
 
-// sweepBugs are of the sweeps and of the queue.
+// sweepBugs change the sweeps and the queue.
 var sweepBugs = []bug{
 	{trap: 8, name: "sweeps take what an operation holds", in: "plans.Inputs.BarredBy",
 		old: "\tcase in.Claimed[proxy.ProxyID]:\n\t\treturn ReasonClaimed\n",

@@ -7,30 +7,30 @@ import (
 	"testing"
 )
 
-// traps is how many traps of the customer API there are. The tests that name
-// one, TestTrap07…, have to fail when its guard is removed.
+// traps is the number of the last trap of the customer API that must have a planted bug. The tests
+// that name a trap, TestTrap07…, must fail when its guard is removed.
 const traps = 60
 
-// A bug is a change of one place that a quick reader of the API's document would
-// write, and where it must be noticed.
+// A bug is a change in one place that a quick reader of the API's document might write, and the
+// tests that must notice it.
 type bug struct {
-	trap     int // 0: of none
+	trap     int // 0: no trap
 	name     string
 	in       string // the declaration that is changed: package.Name, or package.Type.Method
-	file     string // in place of in where it is a file as a whole, such as a migration
+	file     string // instead of in, if the bug is in a whole file such as a migration
 	old, new string
-	run      string // -run of go test; of a trap: its tests
+	run      string // -run of go test; "" for the tests of the trap
 }
 
-// bugs is everything that is planted.
 var bugs = slices.Concat(upstreamBugs, decisionBugs, runnerBugs, ledgerBugs, sweepBugs, auditBugs, fleetBugs, queueBugs, boundBugs, fileBugs, journalBugs, webhookBugs, webBugs)
 
-// tests selects the tests that have to notice: TestTrap07… and TestTrap06And07….
+// tests returns the -run pattern of the tests that must notice the bug: TestTrap07… and
+// TestTrap06And07….
 func (b bug) tests() string {
 	return cmp.Or(b.run, fmt.Sprintf(`Trap(\d\dAnd)?%02d`, b.trap))
 }
 
-// number is the trap as the page shows it.
+// number returns the trap as the page shows it.
 func (b bug) number() string {
 	if b.trap == 0 {
 		return ""
@@ -38,7 +38,7 @@ func (b bug) number() string {
 	return fmt.Sprintf("%02d", b.trap)
 }
 
-// order is by trap; those of none come last.
+// order sorts by trap. Bugs without a trap come last.
 func (b bug) order() int {
 	if b.trap == 0 {
 		return traps + 1
@@ -46,7 +46,6 @@ func (b bug) order() int {
 	return b.trap
 }
 
-// TestEveryTrapHasABug: each guard against a trap is removed at least once.
 func TestEveryTrapHasABug(t *testing.T) {
 	planted, names := map[int]bool{}, map[string]bool{}
 	for _, b := range bugs {

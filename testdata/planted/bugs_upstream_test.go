@@ -1,6 +1,6 @@
 package planted
 
-// upstreamBugs are of the client: what is sent, and what is read of an answer.
+// upstreamBugs change the provider's client: what it sends, and what it reads from a reply.
 var upstreamBugs = []bug{
 	{trap: 1, name: "net/http may resend (GetBody)", in: "upstream.Client.request",
 		old: "\t\treq.Body = io.NopCloser(bytes.NewReader(in.body))\n",

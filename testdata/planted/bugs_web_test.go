@@ -1,6 +1,6 @@
 package planted
 
-// webBugs open the pages.
+// webBugs open the pages to people without the right to them.
 var webBugs = []bug{
 	{name: "a page is shown without a login", in: "web.auth.signedIn", run: "TestNothingIsShown",
 		old: "case !ok && r.Method == http.MethodGet && r.URL.Path != \"/changes\":", new: "case !ok && r.Method == http.MethodGet && r.URL.Path == \"/changes\":"},

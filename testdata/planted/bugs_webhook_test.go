@@ -1,6 +1,5 @@
 package planted
 
-// webhookBugs lose, repeat, reorder or forge what webhooks deliver.
 var webhookBugs = []bug{
 	{name: "the events of one command are sent side by side", in: "webhook.parse", run: "TestEventsOfOneCommand",
 		old: "if x.order = \"command \" + of.Data.CommandID; of.Data.CommandID == \"\" {",

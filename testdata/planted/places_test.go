@@ -15,14 +15,14 @@ import (
 	"perennial/testdata/declared"
 )
 
-// A place is the part of a file in which a bug is planted: a declaration, or where the
-// bug names a file, the whole of it. from and to count bytes.
+// A place is the part of a file in which a bug is planted: a declaration, or the whole file if the
+// bug names one. from and to are byte offsets.
 type place struct {
 	file     string
 	from, to int
 }
 
-// place finds where the bug is planted.
+// place returns where the bug is planted.
 func (b bug) place(t *testing.T) place {
 	t.Helper()
 	if b.in == "" {
@@ -35,10 +35,10 @@ func (b bug) place(t *testing.T) place {
 	return at
 }
 
-// sourceTree is what the module declares, and the tests of each of its directories.
+// sourceTree holds the declarations of the module, and the tests of each directory.
 type sourceTree struct {
 	places map[string]place    // of package.Name and package.Type.Member
-	tests  map[string][]string // the beginnings of the tests, by directory
+	tests  map[string][]string // "func TestName" of each test, by directory
 }
 
 var declaredTest = regexp.MustCompile(`(?m)^func (Test|Fuzz)\w+`)
@@ -81,7 +81,7 @@ func (s sourceTree) declare(file string, text []byte) error {
 		return err
 	}
 	for _, d := range parsed.Decls {
-		at := place{file, set.Position(d.Pos()).Offset, set.Position(d.End()).Offset + 1} // and the end of its line
+		at := place{file, set.Position(d.Pos()).Offset, set.Position(d.End()).Offset + 1} // including the end of the line
 		for _, name := range declared.Names(d) {
 			s.places[parsed.Name.Name+"."+name] = at
 		}
@@ -89,8 +89,9 @@ func (s sourceTree) declare(file string, text []byte) error {
 	return nil
 }
 
-// pkgs are the packages whose tests have to notice: that of the place first, then
-// every other that has a test of the name; last that of the processes, the slowest.
+// pkgs returns the packages whose tests must notice the bug. The bug's own package comes first,
+// then every other with a matching test, and the tests of processes last, because they are the
+// slowest.
 func (b bug) pkgs(t *testing.T) []string {
 	t.Helper()
 	named := regexp.MustCompile("^func ((Test|Fuzz).*(" + b.tests() + "))|^func (" + b.tests() + ")")
@@ -112,5 +113,5 @@ func (b bug) pkgs(t *testing.T) []string {
 	return have
 }
 
-// where is the place as the page shows it.
+// where returns the place as the page shows it.
 func (b bug) where() string { return b.in + b.file }

@@ -1,7 +1,7 @@
-// Package planted proves the tests: each bug that an engineer could write is
-// written into a copy that only the compiler sees, and the tests that should notice
-// have to fail over this bug alone: those that name the trap whose guard the bug
-// removes. It is not part of `go test ./...`, but of `make check`.
+// Package planted proves the tests. It plants each bug that an engineer could write in a copy of
+// the code that only the compiler sees. For each single bug, the tests that should notice it must
+// fail: those that name the trap whose guard the bug removes. `make check` runs it, and `go test
+// ./...` does not.
 package planted
 
 import (
@@ -58,8 +58,8 @@ func TestEveryPlantedBugIsCaught(t *testing.T) {
 
 var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (Test\w+)`)
 
-// flags of the tests of a room: fewer random cases, no file about a failure, and
-// the same random cases each time: a bug that is caught is caught again.
+// flags are extra test flags of some packages: fewer random cases, no file about a failure, and the
+// same random cases each time, so that a bug that was caught is caught again.
 var flags = map[string][]string{
 	"./jobs/decide": {"-rapid.checks", "300", "-rapid.seed", "1", "-rapid.nofailfile"},
 	"./jobs":        {"-sim.seeds", "100", "-rapid.checks", "300", "-rapid.seed", "1", "-rapid.nofailfile", "-patience", "15s"},
@@ -88,7 +88,7 @@ var flags = map[string][]string{
 	"./cmd/perennial/internal/placement": {"-rapid.seed", "1", "-rapid.nofailfile"},
 }
 
-// overlay writes the bug beside the tree, for -overlay of the go tool.
+// overlay writes the changed file and an overlay for -overlay of the go tool.
 func (b bug) overlay(t *testing.T) string {
 	t.Helper()
 	at := b.place(t)
@@ -101,12 +101,12 @@ func (b bug) overlay(t *testing.T) string {
 	return overlayOf(t, t.TempDir(), map[string]string{at.file: text})
 }
 
-// cheap are the flags of a build: nothing is optimized and nothing can be debugged,
-// since building is most of the time.
+// cheap are build flags without optimization and debug information, because building takes most of
+// the time.
 var cheap = []string{"-ldflags=-s -w", "-gcflags=perennial/...=-N -l -dwarf=false"}
 
-// plant runs the tests over the bug and returns those that failed: those of its own
-// package, and of another one where none of these has.
+// plant runs the tests with the bug and returns those that failed. It tries the bug's own package
+// first, and the next package only if no test failed.
 func (b bug) plant(t *testing.T, all *together) []string {
 	t.Helper()
 	pkgs := b.pkgs(t)
@@ -123,7 +123,7 @@ func (b bug) plant(t *testing.T, all *together) []string {
 	return nil
 }
 
-// alone is the command that builds the tests of the package with this bug and runs them.
+// alone returns the command that builds the package's tests with this bug and runs them.
 func alone(t *testing.T, b bug, pkg string) *exec.Cmd {
 	t.Helper()
 	args := slices.Concat([]string{"test", "-tags", "check"}, cheap, []string{"-overlay", b.overlay(t), "-vet", "off", "-count", "1", "-failfast", "-timeout", "100s", "-run", b.tests(), pkg}, flags[pkg])
@@ -158,7 +158,7 @@ func write(t *testing.T, caught map[string][]string) {
 	fill(t, begin, end, table.String())
 }
 
-// fill puts a table between two marks of the page.
+// fill replaces the table between two marks of the page.
 func fill(t *testing.T, begin, end, table string) {
 	t.Helper()
 	head, rest, ok := strings.Cut(read(t, page), begin)
@@ -185,8 +185,7 @@ func save(t *testing.T, path, text string) {
 	}
 }
 
-// TestEveryPlaceIsThere: the code that the bugs change has not moved, and there are
-// tests that may notice.
+// Each bug's text occurs exactly once in its place, and each bug has tests that may notice it.
 func TestEveryPlaceIsThere(t *testing.T) {
 	for _, b := range bugs {
 		at := b.place(t)

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// simulated is how many seeds the simulation drives over each bug of the audit.
+// simulated is how many seeds the simulation runs for each bug of the audit.
 var simulated = flag.Int("simulated", 0, "drive this many seeds of jobs.TestSimulation over each bug of the audit, and write testdata/planted/README.md")
 
 const (
@@ -21,8 +21,8 @@ const (
 	endSimulated   = "<!-- simulated: end -->\n"
 )
 
-// audited are the bugs of the audit: its own list, and those of sweeps that are of a
-// trap that it found.
+// audited returns the bugs of the audit: its own list, and the bugs of sweeps and fleets whose trap
+// the audit found.
 func audited() []bug {
 	return slices.Concat(auditBugs, slices.DeleteFunc(slices.Concat(sweepBugs, fleetBugs), func(b bug) bool { return b.trap < firstAudited }))
 }
@@ -32,8 +32,8 @@ const firstAudited = 45
 
 var failedSeed = regexp.MustCompile(`(?m)^\s+simulation_test\.go:\d+: seed \d+: `)
 
-// TestWhatTheSimulationAloneNotices counts the seeds that fail over each bug of
-// the audit. It decides nothing: for each bug there is a test that has to fail.
+// The test counts the seeds that fail with each bug of the audit. It accepts any count, because
+// each bug has another test that must fail.
 func TestWhatTheSimulationAloneNotices(t *testing.T) {
 	text := read(t, page)
 	for _, b := range audited() {
@@ -46,7 +46,7 @@ func TestWhatTheSimulationAloneNotices(t *testing.T) {
 	}
 	var table strings.Builder
 	fmt.Fprintf(&table, "| planted bug | seeds of %d that fail |\n|---|---|\n", *simulated)
-	all := true // with -run of some, the page stays as it is
+	all := true // -run with a part of the bugs leaves the page unchanged
 	for _, b := range audited() {
 		all = t.Run(b.name, func(t *testing.T) {
 			seeds := b.simulate(t)
@@ -59,7 +59,7 @@ func TestWhatTheSimulationAloneNotices(t *testing.T) {
 	}
 }
 
-// simulate counts the seeds that fail over the bug.
+// simulate counts the seeds that fail with the bug.
 func (b bug) simulate(t *testing.T) int {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "jobs.test")

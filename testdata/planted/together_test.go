@@ -1,6 +1,6 @@
-// Bugs in functions are compiled together: building is most of the time of a bug that is
-// built alone. Beside each function stands a copy for each of its bugs, and the
-// environment of a test's process says which copy is called.
+// Bugs in functions are compiled together, because building takes most of the time of a bug that is
+// built alone. Each function gets one copy for each of its bugs. An environment variable of the
+// test process says which copy is called.
 
 package planted
 
@@ -21,8 +21,8 @@ import (
 	"testing"
 )
 
-// chosen is the variable of the environment that names the bug by its number; processes
-// that a test starts inherit it.
+// chosen is the environment variable with the number of the bug. Processes that a test starts
+// inherit it.
 const chosen = "PLANTED_BUG"
 
 // chooser is added to each package that has bugs.
@@ -70,8 +70,8 @@ func plantTogether(t *testing.T) *together {
 	return all
 }
 
-// overlayOf writes these texts of files of the tree into dir, and for the go tool where
-// each belongs.
+// overlayOf writes changed files of the tree to dir. It also writes the overlay that tells the go
+// tool where each belongs, and returns its path.
 func overlayOf(t *testing.T, dir string, texts map[string]string) string {
 	t.Helper()
 	replace := map[string]string{}
@@ -101,8 +101,8 @@ func packageOf(t *testing.T, file string) string {
 	return parsed.Name.Name
 }
 
-// beside is the copy of the bug's function and the call of it, or !ok where the bug is
-// not in the body of a function that can be called by the names of its parameters.
+// beside returns the bug's copy of the function and the call to it. It returns !ok if the bug is
+// not in a function's body, or if the function cannot be called with the names of its parameters.
 func (b bug) beside(t *testing.T, number string) (into []insertion, ok bool) {
 	t.Helper()
 	at := b.place(t)
@@ -131,7 +131,7 @@ func (b bug) beside(t *testing.T, number string) (into []insertion, ok bool) {
 	return nil, false
 }
 
-// callOf is the statement that calls the copy of f with its parameters.
+// callOf returns the statement that calls the copy of f with f's parameters.
 func callOf(f *ast.FuncDecl, suffix string) (call string, ok bool) {
 	name := f.Name.Name + suffix
 	if f.Recv != nil {
@@ -184,7 +184,7 @@ func (all *together) program(pkg string) (string, error) {
 	return build()
 }
 
-// test is the command that runs the tests of the package over the bug.
+// test returns the command that runs the package's tests with the bug.
 func (all *together) test(t *testing.T, b bug, pkg string) *exec.Cmd {
 	t.Helper()
 	program, err := all.program(pkg)
