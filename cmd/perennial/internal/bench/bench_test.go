@@ -1,5 +1,5 @@
-// Small benchmarks of every part: what they measure, that the books agree, and that nothing
-// is left.
+// Small benchmarks of every part: their figures are plausible, the books agree, and no file or
+// process is left.
 package bench
 
 import (
@@ -22,7 +22,7 @@ import (
 	"perennial/ledger/testrun"
 )
 
-// TestMain is the processes of the tests' benchmarks too.
+// TestMain also runs the helper processes of the tests' benchmarks.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == Command {
 		if Serve(context.Background(), os.Stdin, os.Stdout, quiet()) != nil {
@@ -49,7 +49,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// small is a benchmark that takes moments.
+// small returns the options of a benchmark that takes moments.
 func small() Options {
 	return Options{
 		Kind: "renew", Commands: 61, Concurrency: 4, Accounts: 1, Log: quiet(), Stderr: io.Discard,
@@ -57,8 +57,8 @@ func small() Options {
 	}
 }
 
-// measured runs a benchmark, and fails the test unless it ends well and leaves nothing in
-// the temporary directory.
+// measured runs a benchmark. The test fails unless it succeeds and leaves nothing in the temporary
+// directory.
 func measured(t *testing.T, o Options) Result {
 	t.Helper()
 	dir := t.TempDir()
@@ -82,7 +82,8 @@ func TestEveryPartOfTheEmbeddedRunnerIsMeasured(t *testing.T) {
 	o := small()
 	o.Accounts, o.Drain, o.Rows, o.Profiles = 3, true, 1001, dir
 	out := measured(t, o)
-	// Each account has the money of 21 commands a part: one that got more would fail.
+	// Each account has money for 21 commands in each part, so that a part with more commands would
+	// fail.
 	if left := int64(3*21-61) * 3 * cents; out.Accounts != 3 || out.WalletCents != left || out.InFlight != batchSize {
 		t.Errorf("%+v, and %d cents should be left", out, left)
 	}
@@ -95,7 +96,7 @@ func TestEveryPartOfTheEmbeddedRunnerIsMeasured(t *testing.T) {
 	for _, part := range []string{"", "drained."} {
 		for _, kind := range []string{"cpu", "allocs", "allocs-before", "heap", "mutex"} {
 			text, err := os.ReadFile(filepath.Join(dir, part+kind+".pprof"))
-			if must(t, err); !bytes.HasPrefix(text, []byte{0x1f, 0x8b}) { // gzip, as pprof reads it
+			if must(t, err); !bytes.HasPrefix(text, []byte{0x1f, 0x8b}) { // pprof files are gzip
 				t.Errorf("%s%s.pprof: %d bytes", part, kind, len(text))
 			}
 		}
@@ -107,15 +108,14 @@ func TestInFlightIsWhatAUserWaits(t *testing.T) {
 		o := small()
 		o.Kind, o.InFlight, o.Drain = "order", inFlight, inFlight == 4
 		out := measured(t, o)
-		// As many as are in progress at once finish in the time that each takes.
+		// In the time of one command, as many commands finish as are in progress (Little's law).
 		if under := out.PerSecond * out.P50Millis / 1000; under > 2*float64(inFlight) || out.InFlight != inFlight || out.WalletCents != 0 {
 			t.Errorf("%d in flight: %.1f commands in progress on average: %+v", inFlight, under, out)
 		}
 	}
 }
 
-// TestAFilledLedgerIsOneThatARunnerWrote: the projections, the books and the chain hold
-// what was filled in.
+// The projections, the books and the chain verify over the filled rows.
 func TestAFilledLedgerIsOneThatARunnerWrote(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.ledger.db")
 	task := History{Path: path, Rows: 3999, AppID: "sbx_app_x", WalletCents: 77, Binding: fact.Binding{AccountID: "acc_x", Environment: "sandbox", BaseURL: "http://x", Currency: "USD", Epoch: "e"}}

@@ -1,18 +1,18 @@
 //go:build check
 
-// What a whole command may allocate in the runner: a count, which is the same on every
-// machine within what the size of a group changes.
+// The allocations of a whole command in the runner. The count is the same on every machine, except
+// for the size of a group.
 
 package bench
 
 import "testing"
 
-// allocationsBudget is what a command that is taken from a full queue may allocate. Half
-// of it is the HTTP client, NATS messages of four events and what database/sql's driver
-// wants of each argument; the ledger's own part has a budget in ledger/testdata/budget.txt.
-// Raise a number with the reason; lower it when less is used.
+// allocationsBudget is the maximum for a command from a full queue. Half of it is the HTTP client,
+// the NATS messages of four events, and database/sql's conversion of each argument. The ledger's
+// own part has its budget in ledger/testdata/budget.txt. Raise a number only with a reason; lower
+// it when less is used.
 var allocationsBudget = map[string]float64{
-	"renew": 700,  // 520 with two processors, 565 with one, whose groups are smaller; up to 70 of the start, which counts what no schedule renews; 665 beside a linter
+	"renew": 700,  // 520 with two processors, 565 with one, whose groups are smaller; up to 70 come from the start, which counts the proxies without a schedule; 665 beside a linter
 	"order": 1150, // 835 and 900; as above; 1,100 beside a linter
 }
 

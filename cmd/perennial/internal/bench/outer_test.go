@@ -14,7 +14,7 @@ import (
 	"perennial/queue"
 )
 
-// outerServer is a server of its own, as a user would name it to `bench --nats`.
+// outerServer is an external server, as a user would name it with `bench --nats`.
 func outerServer(t *testing.T) (url string, js jetstream.JetStream) {
 	t.Helper()
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
@@ -32,7 +32,6 @@ func outerServer(t *testing.T) (url string, js jetstream.JetStream) {
 	return s.ClientURL(), js
 }
 
-// at is a small benchmark with the server.
 func at(t *testing.T, url string) Options {
 	t.Helper()
 	q, err := queue.Connect(queue.ConnectConfig{URL: url, Name: OuterAccount, Log: quiet()})

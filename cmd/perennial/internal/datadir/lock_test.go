@@ -28,7 +28,7 @@ func TestSecondProcessIsKeptOutOfTheDataDirectory(t *testing.T) {
 	natstest.Check(t, lock.Unlock())
 }
 
-// TestAStartWaitsForAKilledProcess: a restart right after a kill -9 is no second process.
+// A restart right after a kill -9 does not count as a second process.
 func TestAStartWaitsForAKilledProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	synctest.Test(t, func(t *testing.T) {
@@ -52,8 +52,8 @@ func TestAStartWaitsForAKilledProcess(t *testing.T) {
 	})
 }
 
-// TestARemovedLockLetsNobodyIn: it is made again, and where an older version, which asks for
-// the file alone, was faster, its holder knows from then on.
+// The lock file is created again. An older version locks only the file and may win the race; from
+// then on the first holder knows that it lost the lock.
 func TestARemovedLockLetsNobodyIn(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -86,8 +86,7 @@ func TestARemovedLockLetsNobodyIn(t *testing.T) {
 	natstest.Check(t, lock.Unlock())
 }
 
-// TestALockTakenWhileItIsLookedAtIsMissed: whatever the two do at the same moment, the one that
-// has no lock any more says so.
+// Whatever both processes do at the same moment, the one that lost the lock reports it.
 func TestALockTakenWhileItIsLookedAtIsMissed(t *testing.T) {
 	dir := t.TempDir()
 	for range 300 {
@@ -122,7 +121,7 @@ func TestALockTakenWhileItIsLookedAtIsMissed(t *testing.T) {
 	}
 }
 
-// TestALockThatIsNoFileIsRefused, at once.
+// The refusal is immediate.
 func TestALockThatIsNoFileIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, put := range map[string]func(path string) error{

@@ -23,7 +23,7 @@ import (
 // written is how many rows the other runner has written.
 const written = 40
 
-// pair is an account's stream with the ledger that wrote it and an empty one.
+// pair is an account's stream, the ledger that wrote it, and an empty ledger.
 type pair struct {
 	queue       *queue.Queue
 	this, other Journal
@@ -73,7 +73,7 @@ func head(t *testing.T, l *ledger.Ledger) (int64, string) {
 	return seq, hash
 }
 
-// TestAnEmptyLedgerFoldsTheWholeStream, and continues from there.
+// The next row that it writes follows them on the stream.
 func TestAnEmptyLedgerFoldsTheWholeStream(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -91,8 +91,8 @@ func TestAnEmptyLedgerFoldsTheWholeStream(t *testing.T) {
 	}
 }
 
-// TestALedgerThatDidNotFoldMayNotWrite: the expected sequence, and not the fold, keeps rows
-// of a runner that is behind away from the events.
+// The expected sequence keeps the rows of a lagging runner off the stream, even if the runner did
+// not follow first.
 func TestALedgerThatDidNotFoldMayNotWrite(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -108,8 +108,8 @@ func TestALedgerThatDidNotFoldMayNotWrite(t *testing.T) {
 	}
 }
 
-// TestRowsThatWentAreNoOtherHistory: rows that do not follow the ledger are another history,
-// unless an archiving has removed those between while they were read.
+// Rows with a gap to the ledger mean another history, unless an archive run removed the rows in the
+// gap in the meantime.
 func TestRowsThatWentAreNoOtherHistory(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -128,7 +128,7 @@ func TestRowsThatWentAreNoOtherHistory(t *testing.T) {
 	}
 }
 
-// TestARowOfALaterVersionStopsTheFoldBeforeIt: the rows before it are folded.
+// The ledger gets the rows before it.
 func TestARowOfALaterVersionStopsTheFoldBeforeIt(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -147,7 +147,7 @@ func TestARowOfALaterVersionStopsTheFoldBeforeIt(t *testing.T) {
 	}
 }
 
-// TestALedgerOfAnotherHistoryPublishesNothing, although it has more rows than the stream.
+// The other ledger has more rows than the stream.
 func TestALedgerOfAnotherHistoryPublishesNothing(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)

@@ -1,4 +1,4 @@
-// Examples and random cases of the placement's promises.
+// Examples and random cases of the placement's guarantees.
 package placement
 
 import (
@@ -20,7 +20,7 @@ func names(prefix string, n int) []string {
 	return all
 }
 
-// fleet makes nodes that can all run every account, and hold what held says.
+// fleet returns nodes that can all lead every account, and hold the accounts of held.
 func fleet(nodes, accounts []string, held map[string]string) []Node {
 	var all []Node
 	for _, name := range nodes {
@@ -94,8 +94,8 @@ func TestSharesAreEvenToWithinOne(t *testing.T) {
 	})
 }
 
-// TestAsFewAccountsMoveAsEvennessNeeds: what is held moves only where a share is too large,
-// or where another stays too small without it.
+// A held account moves only if its node's share is too large, or if another node's share would stay
+// too small.
 func TestAsFewAccountsMoveAsEvennessNeeds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes, accounts, held := drawn(t)
@@ -121,8 +121,8 @@ func TestAsFewAccountsMoveAsEvennessNeeds(t *testing.T) {
 	})
 }
 
-// atLeast is how many leave their nodes when the largest shares stay the largest: larger
-// of them have low+1, the others low.
+// atLeast returns how many accounts must leave their nodes if the largest shares stay the largest.
+// The first larger nodes keep low+1 accounts, the others low.
 func atLeast(shares []int, low, larger int) (leave int) {
 	slices.SortFunc(shares, func(a, b int) int { return b - a })
 	for i, n := range shares {
@@ -196,7 +196,7 @@ func TestTheOrderOfTheInputDoesNotMatter(t *testing.T) {
 	})
 }
 
-// TestPinsWinWhileTheirNodeIsAble, and the other accounts are spread around them.
+// The other accounts are distributed around the pins.
 func TestPinsWinWhileTheirNodeIsAble(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes, accounts, held := drawn(t)
@@ -222,7 +222,7 @@ func TestPinsWinWhileTheirNodeIsAble(t *testing.T) {
 	})
 }
 
-// TestOnlyNodesThatAreAbleGetAnAccount: with random abilities, and as even as they allow.
+// The abilities are random, and the shares are as even as they allow.
 func TestOnlyNodesThatAreAbleGetAnAccount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes, accounts, held := drawn(t)
@@ -252,8 +252,7 @@ func TestOnlyNodesThatAreAbleGetAnAccount(t *testing.T) {
 	})
 }
 
-// TestNoNodeIsFavoured: over many accounts held one at a time, each node is the first in
-// the order of about as many.
+// Over many single accounts, each node is the first choice about equally often.
 func TestNoNodeIsFavoured(t *testing.T) {
 	nodes, first := names("node-", 4), map[string]int{}
 	for _, a := range names("account-", 2000) {

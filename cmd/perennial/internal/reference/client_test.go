@@ -1,4 +1,4 @@
-// Tests of the frozen client: it pays what it says it pays, and stays what it is.
+// Tests of the frozen client: it pays what it reports, and its source does not change.
 package reference
 
 import (
@@ -19,8 +19,8 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// frozen is the SHA-256 of client.go. Who changes it makes the figures of all versions
-// before incomparable: see the package's comment.
+// frozen is the SHA-256 of client.go. A change of client.go makes the figures of all earlier
+// versions incomparable: see the package's comment.
 const frozen = "bfafbe1561ec452388cd8cd74b043e95816571a5a41b50c897d1055b1afeab6c"
 
 func TestTheReferenceStaysAsItIs(t *testing.T) {
