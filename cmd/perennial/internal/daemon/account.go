@@ -183,7 +183,6 @@ func (a *account) setState(why string) {
 	})
 }
 
-// report sets the state and marks the account as started.
 func (a *account) report(why string) {
 	a.setState(why)
 	a.hasStarted()

@@ -31,7 +31,6 @@ func (a *account) journalOf(l *ledger.Ledger) journal.Journal {
 	return journal.Journal{Account: a.Name, Queue: a.host.Queue, Ledger: l}
 }
 
-// leaseCheckEvery is how often a standby checks whether it may ask for the lease.
 const leaseCheckEvery = time.Second
 
 // awaitLease follows the account's events until this runner gets the lease. The runner does

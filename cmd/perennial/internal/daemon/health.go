@@ -241,7 +241,6 @@ func (a probes) onStream(ctx context.Context) uint64 {
 	return uint64(max(head, 0))
 }
 
-// probeDisk writes and syncs a small file in the data directory.
 func (h *Host) probeDisk(context.Context) {
 	h.probed.mu.Lock()
 	h.probed.writing = time.Now()

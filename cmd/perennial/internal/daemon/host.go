@@ -171,7 +171,6 @@ func missingOf(err error) string {
 	return ""
 }
 
-// startSandbox runs the sandbox in this process as the account's provider.
 func (h *Host) startSandbox(ctx context.Context) error {
 	var err error
 	h.Sandbox, err = sandbox.Start(context.WithoutCancel(ctx), sandbox.Options{

@@ -24,7 +24,6 @@ const (
 	attemptAgain = "again"
 )
 
-// factsAtOnce is the number of rows that are read at a time.
 const factsAtOnce = 1000
 
 // takenMost limits how many commands are remembered until they end.
@@ -65,7 +64,6 @@ func (m *meter) newFactCounter(l *ledger.Ledger, log *logrus.Entry) *factCounter
 	return &factCounter{meter: m, ledger: l, log: log, taken: map[string]arrived{}, more: make(chan struct{}, 1), traces: make(chan tracing.Ended, tracedMost), accepted: map[string]int64{}}
 }
 
-// take remembers when a command was published.
 func (f *factCounter) take(id string, kind fact.Kind, published time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
