@@ -125,8 +125,6 @@ func ofAccount(verb verbs.Spec, command ...string) formParser {
 	}
 }
 
-// ofCommand returns the parser for a change of the command or operation whose id is in the
-// form.
 func ofCommand(verb verbs.Spec) formParser {
 	return func(form func(string) string) (*request, error) {
 		id := form("command_id")
@@ -324,7 +322,6 @@ func (s *operationPages) showAnswerAgain(q accountRequest, form func(string) str
 	return confirm(q, form, why, v, "Confirm the answer", "id", "answer", "amount", "order", "line", "reason", "back")
 }
 
-// showCorrectionAgain asks to confirm a correction that looks like a mistake.
 func showCorrectionAgain(q accountRequest, form func(string) string, why error) (page, error) {
 	return confirm(q, form, why, confirmView{Change: "correct", Charged: true}, "Confirm the correction", "id", "operation", "amount", "kind", "line", "reason", "back")
 }
@@ -482,7 +479,6 @@ func (s *operationPages) formAgain(q accountRequest, form func(string) string, u
 	return nil
 }
 
-// showWrongCorrection shows the operation's page with a correction that was not accepted.
 func (s *operationPages) showWrongCorrection(q accountRequest, form func(string) string, why error) (page, error) {
 	text, code := refused(why)
 	return s.showOperation(q, form("operation"), code, answerForm{

@@ -360,7 +360,6 @@ func clockText(at, now time.Time) string {
 	return at.Format("2006-01-02 15:04 UTC")
 }
 
-// pausesText describes all pauses. It returns "" if there are none.
 func pausesText(all []tables.Pause, now time.Time) string {
 	texts := make([]string, 0, len(all))
 	for _, p := range all {

@@ -599,7 +599,6 @@ func (s *operationPages) readOperation(ctx context.Context, a Account, id string
 	return v.readHistories(ctx, l, o)
 }
 
-// readFacts reads an operation's facts and what they booked.
 func (v *operationView) readFacts(ctx context.Context, a Account, id string) error {
 	l := a.Ledger()
 	rows, err := l.RowsOf(ctx, id)

@@ -172,7 +172,6 @@ func placeAfter(form url.Values) (p tables.ExpiryPlace, ok bool) {
 	return p, found && err == nil
 }
 
-// nextPage returns the address of the page that begins after a proxy.
 func nextPage(q accountRequest, last tables.ExpiryPlace) string {
 	form := q.URL.Query()
 	form.Set("behind", last.At.UTC().Format(time.RFC3339Nano)+"~"+last.ProxyID)

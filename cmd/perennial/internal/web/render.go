@@ -154,7 +154,6 @@ func roughly(d time.Duration) string {
 	return "1 hour"
 }
 
-// lag formats a short duration, such as the time between two facts.
 func lag(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -205,7 +204,6 @@ type scheduleRows struct {
 	Now         time.Time
 }
 
-// exportLinks lists the export files of an account for a month.
 type exportLinks struct{ Account, Month string }
 
 // Exports returns the labels of the links by file extension.
@@ -213,7 +211,6 @@ func (exportLinks) Exports() map[string]string {
 	return map[string]string{"csv": "Entries, CSV", "jsonl": "Entries, JSON lines", "beancount": "Beancount", "statement.csv": "Statement, CSV"}
 }
 
-// booksRows are the wallet rows of a page with a booksView.
 type booksRows struct {
 	Account string
 	Of      any
