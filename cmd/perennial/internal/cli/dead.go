@@ -65,8 +65,6 @@ func (a operateCommands) deadList() *cobra.Command {
 	return c
 }
 
-// withLetter returns a function that calls do with the dead letter whose sequence is the
-// argument.
 func (a operateCommands) withLetter(do func(ctx context.Context, r *remote, l letters.Letter) error) action {
 	return func(ctx context.Context, args []string) error {
 		seq, err := strconv.ParseUint(args[0], 10, 64)

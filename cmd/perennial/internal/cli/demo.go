@@ -428,7 +428,6 @@ func wrapped(text string, width int, breaks string) string {
 
 var anAmount = regexp.MustCompile(`(\d\.\d\d) ([A-Z]{3})\b`)
 
-// eventLog keeps the events that it has read.
 type eventLog struct {
 	next func() (events.Event, error, bool)
 	all  []events.Event

@@ -291,7 +291,6 @@ func (a developCommands) conformance(ctx context.Context, in *conformanceFlags) 
 	return err
 }
 
-// printReport prints all results as a table by section, followed by the differences alone.
 func (a developCommands) printReport(report *conformance.Report, currency string) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, report)

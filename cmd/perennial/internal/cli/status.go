@@ -476,7 +476,6 @@ func proxiesOf(o inspect.OperationStatus) []string {
 	return out
 }
 
-// urgentFirst returns the urgent entries, then the others.
 func urgentFirst[T any](all []T, urgent func(T) bool) []T {
 	rest := slices.DeleteFunc(slices.Clone(all), urgent)
 	return append(slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !urgent(one) }), rest...)
