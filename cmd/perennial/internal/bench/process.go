@@ -136,7 +136,6 @@ func (b *bench) start(ctx context.Context, name string) (*process, error) {
 	return p, nil
 }
 
-// do calls a method of the process's helper.
 func (p *process) do(method string, args, reply any) error {
 	return because(p.ctx, p.calls.Call("Helper."+method, args, reply))
 }

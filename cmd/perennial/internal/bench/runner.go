@@ -70,7 +70,6 @@ func (b *bench) configure(p *part) {
 	p.config.Defaults()
 }
 
-// ledgerBytes returns the size of the closed ledgers on disk.
 func (p part) ledgerBytes() (bytes int64) {
 	for _, name := range p.accounts {
 		if info, err := os.Stat(p.config.LedgerPath(name)); err == nil {

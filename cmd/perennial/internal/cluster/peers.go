@@ -148,7 +148,6 @@ func (p *Peers) place(own placement.Node, free string, now time.Time) map[string
 	return placement.Of(nodes, accounts, p.assigned(now))
 }
 
-// placed converts a heartbeat to a node for the placement.
 func (n heardNode) placed() placement.Node {
 	out := placement.Node{Name: n.Node.Node}
 	for _, x := range n.Accounts {
@@ -418,7 +417,6 @@ func HolderOf(dir string) string {
 	return NodeOf(dir) + "-" + digest(strings.TrimSpace(string(boot)), place)[:16]
 }
 
-// digest returns a hash of the parts, in hexadecimal.
 func digest(parts ...string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(parts, " "))))
 }
@@ -436,7 +434,6 @@ func hostname() string {
 	return name
 }
 
-// inodeOf returns the device and inode of a directory.
 func inodeOf(dir string) (string, error) {
 	info, err := os.Stat(dir)
 	if err != nil {

@@ -332,12 +332,10 @@ func Nearest(word string, known []string, within int) (nearest string) {
 	return nearest
 }
 
-// tagKinds describes YAML tags as kinds of values.
 var tagKinds = map[string]string{
 	"!!str": "a text", "!!timestamp": "a text", "!!int": "a whole number", "!!float": "a number", "!!bool": "true or false", "!!map": "a mapping of keys", "!!seq": "a list",
 }
 
-// kindOf describes the kind of value that a key accepts.
 func kindOf(t reflect.Type) string {
 	switch {
 	case t == reflect.TypeFor[time.Duration]():

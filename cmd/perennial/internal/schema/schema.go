@@ -63,7 +63,6 @@ func (d document) text() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// schemaFiles returns the names of the schemas that have their own file.
 func schemaFiles() (names []string) {
 	files, _ := fs.Glob(events.Files, "*.*.json") // the pattern is valid
 	for _, file := range files {

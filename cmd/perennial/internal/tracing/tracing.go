@@ -314,7 +314,6 @@ func (c tracedCommand) begin() time.Time {
 	return first
 }
 
-// addOperation sends the span of an operation and one span for each of its attempts.
 func (c tracedCommand) addOperation(ctx context.Context, s spanSender, o fact.FinishedOperation, begin time.Time) {
 	steps := c.operations[o.OperationID]
 	if len(steps) == 0 {

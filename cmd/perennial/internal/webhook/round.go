@@ -278,7 +278,6 @@ func (r *round) wasSaved(x saved) error {
 	return r.moved()
 }
 
-// moved returns positions.ErrMoved if another client has written the position.
 func (r *round) moved() error {
 	if !r.saving && r.written.Load() > r.revision {
 		return positions.ErrMoved
@@ -323,7 +322,6 @@ func (r *round) end(ctx context.Context, stopped string) {
 	r.last = &p
 }
 
-// abandon cancels the attempts in progress and ignores their replies.
 func (r *round) abandon() {
 	r.cut()
 	for r.sending > 0 {

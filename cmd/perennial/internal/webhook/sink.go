@@ -158,7 +158,6 @@ func (s *Sink) Run(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// stop makes sure that nothing more is sent, after a 410 reply.
 func (s *Sink) stop() {
 	if s.gone {
 		return
