@@ -32,7 +32,8 @@ func TestWhatTheLedgerKnowsToBePublishedIsMissed(t *testing.T) {
 	}
 }
 
-// The working copy is made in --temp, or else in TMPDIR. Without either, the error says so.
+// The working copy is made in --temp, or else in TMPDIR. Without either, the error
+// names --temp.
 func TestAFileThatIsReadOnlyIsVerifiedElsewhere(t *testing.T) {
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	const readOnly = "/proc/self/main.ledger.db" // no user may create a file there

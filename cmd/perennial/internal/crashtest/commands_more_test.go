@@ -199,8 +199,8 @@ func TestAPersonAnswersForWhatSweepsGaveUp(t *testing.T) {
 	}
 }
 
-// A client that waits for a command keeps waiting while the runner restarts. It says so if no
-// runner answers.
+// A client that waits for a command keeps waiting while the runner restarts. It prints an
+// error if no runner answers.
 func TestFollowingOutlivesARestartOfTheRunner(t *testing.T) {
 	t.Parallel()
 	server, err := embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})

@@ -7,7 +7,7 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 )
 
-// `status` says so as long as the file differs from the configuration that the runner loaded.
+// The message stays as long as the file differs from the configuration that the runner loaded.
 func TestStatusSaysThatTheConfigurationHasChanged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

@@ -78,7 +78,7 @@ func TestANamedPipeInAFilesPlaceStopsNoCommand(t *testing.T) {
 	}
 }
 
-// If an older program takes over the lock, the runner says so and writes nothing more.
+// If an older program takes over the lock, the runner reports it and writes nothing more.
 func TestARemovedLockStopsNoRunnerAndLetsNoneIn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)

@@ -12,7 +12,7 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 )
 
-// The data directory has no byte left while commands arrive, and /readyz says so. Once there is
+// The data directory has no byte left while commands arrive, and /readyz reports it. Once there is
 // room again, the runner accepts each command once.
 func TestAFullDiskUnderTheEmbeddedNATSIsWaitedOut(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,7 @@
 //go:build check
 
-// Ten accounts on three runners: who holds which, and what moves when a runner comes, is
-// killed, or a person says so.
+// Ten accounts on three runners: which runner leads which account, and what moves when a runner
+// starts or is killed, or an operator moves an account.
 package crashtest
 
 import (

@@ -93,7 +93,7 @@ func TestTrap24OnTheCommandLine(t *testing.T) {
 	}
 }
 
-// The command says so with and without a runner.
+// The repeated record is reported as such with and without a runner.
 func TestARepeatedRecordSaysThatNothingWasBooked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

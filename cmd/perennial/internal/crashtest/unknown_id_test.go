@@ -81,7 +81,7 @@ func TestAnUnknownIDIsNotFoundByEveryVerb(t *testing.T) {
 	}
 }
 
-// Each command prints one line that says so.
+// Each command prints one line with the reason.
 func TestCommandsOfTheLineFailForAnUnknownID(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

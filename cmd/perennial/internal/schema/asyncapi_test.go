@@ -18,8 +18,8 @@ import (
 	"perennial/queue"
 )
 
-// api builds an AsyncAPI document. A payload refers to a schema file beside the document if inFile
-// says so, and otherwise to the document's components.
+// api builds an AsyncAPI document. If inFile returns true for a schema, payloads refer to its file
+// beside the document, and otherwise to the document's components.
 type api struct {
 	all                  schemas
 	examples             examples
@@ -28,7 +28,7 @@ type api struct {
 	inbox                object // messages of the channel for answers
 }
 
-// document renders the AsyncAPI document. A payload refers to a schema file if inFile says so.
+// document renders the AsyncAPI document. inFile reports whether a schema has its own file.
 func (all schemas) document(t *testing.T, inFile func(name string) bool) []byte {
 	t.Helper()
 	d := &api{all: all, examples: readExamples(t), inFile: inFile, channels: object{}, operations: object{}, inbox: object{}}

@@ -90,7 +90,7 @@ func (h *rig) settles(command string, line fact.Line, expiry time.Time) {
 	}))
 }
 
-// The overview also shows which run fails first. Without a forecast, it says so.
+// The overview also shows which run fails first, or that there is no forecast.
 func TestTheOverviewSaysHowLongTheWalletLasts(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
