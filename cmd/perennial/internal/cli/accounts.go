@@ -191,7 +191,7 @@ func (a operateCommands) accountMove() *cobra.Command {
 			return usage("accounts move: use --to NODE, or --anywhere")
 		}
 		if m.timeout <= 0 {
-			return usage("account move: --timeout must be more than 0")
+			return usage("accounts move: --timeout must be more than 0")
 		}
 		return a.moveAccount(ctx, m)
 	})
@@ -208,10 +208,10 @@ func (a operateCommands) moveAccount(ctx context.Context, m move) error {
 	}
 	account := c.Accounts[m.account]
 	if account == nil {
-		return usage("account move: no account %q is configured\nconfigured: %s", m.account, strings.Join(c.AccountNames(), ", "))
+		return usage("accounts move: no account %q is configured\nconfigured: %s", m.account, strings.Join(c.AccountNames(), ", "))
 	}
 	if !a.externalNATS(c) {
-		return usage("account move: with the embedded NATS server there is one runner, and it runs every account\nsay nats.url to have several")
+		return usage("accounts move: with the embedded NATS server there is one runner, and it runs every account\nsay nats.url to have several")
 	}
 	r, err := a.of(m.account).connect()
 	if err != nil {
@@ -254,9 +254,9 @@ func movable(nodes []cluster.Node, m move) error {
 	case len(living) == 0:
 		return &exitError{ExitUnreachable, errors.New("no runner has sent a heartbeat in the last ten seconds\nstart `perennial run`")}
 	case i < 0:
-		return usage("account move: no runner %q lives\nliving: %s", m.to, strings.Join(living, ", "))
+		return usage("accounts move: no runner %q lives\nliving: %s", m.to, strings.Join(living, ", "))
 	case !slices.ContainsFunc(nodes[i].Accounts, func(x cluster.NodeAccount) bool { return x.Account == m.account }):
-		return usage("account move: runner %s does not have account %s in its configuration", m.to, m.account)
+		return usage("accounts move: runner %s does not have account %s in its configuration", m.to, m.account)
 	}
 	return nil
 }

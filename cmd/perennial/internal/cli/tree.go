@@ -256,7 +256,7 @@ func (a completionCommands) addCompletions(root *cobra.Command) {
 		"order": {"priority": priorities, "scenario": {"success", "delayed", "partial", "rejected"}}, "renew": {"priority": priorities},
 		"operations list": {"state": namesOf(fact.States), "kind": namesOf(jobs.Kinds())},
 		"retry":           {"state": {string(fact.StateRejected)}, "kind": namesOf(jobs.Kinds())},
-		"ledger export":   {"format": {"csv", "jsonl", "beancount"}}, "ledger statement": {"format": {"markdown", "html"}},
+		"ledger export":   {"format": {"csv", "jsonl", "beancount"}}, "ledger statement": {"format": {"markdown", "html", "csv"}},
 		"ledger record": {"kind": {"top-up", "external", "charge", "refund"}}, "bench": {"kind": {"renew", "order"}}, "events": {"type": eventTypes()},
 	}
 	walk(root, func(path string, c *cobra.Command) {

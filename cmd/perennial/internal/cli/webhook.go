@@ -156,7 +156,7 @@ func (a operateCommands) webhookReplay() *cobra.Command {
 			return usage("webhooks replay: use --from-seq N, or --from-time TIME")
 		}
 		if x.By == "" {
-			return usage("webhook replay: say who asks for it, --by NAME")
+			return usage("webhooks replay: say who asks for it, --by NAME")
 		}
 		var err error
 		if x.Time, err = dayOrInstant("--from-time", since); err != nil {

@@ -243,7 +243,9 @@ func (f *figures) make(one *figure, produce func(context.Context) (any, error)) 
 			value, err = produce(ctx)
 			<-f.turn
 		case <-ctx.Done():
-			err = errors.New("the runner ends")
+			if err = errors.New("the runner ends"); f.ctx.Err() == nil {
+				err = fmt.Errorf("it could not be computed within %s, because others took longer", figureWithin)
+			}
 		}
 	}
 	f.mu.Lock()
