@@ -222,3 +222,41 @@ func TestNothingIsSentAgainOnEvidenceThatCouldNotBeRead(t *testing.T) {
 		t.Errorf("when the orders can be read: %v", err)
 	}
 }
+
+// TestAnAnswerOfUnknownPriceIsExpectedByTheLastPrices resolves a lost renewal of two proxies
+// with different prices. The answer is expected at the prices last paid, and is divided by them.
+func TestAnAnswerOfUnknownPriceIsExpectedByTheLastPrices(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.order(`{"id":"german","duration_days":30,"items":[{"offer_code":"off_de_frankfurt","quantity":1}]}`)
+	german := h.await("german", fact.StateDelivered).Operations[0].ProxyIDs[0]
+	h.renew(`{"id":"first","duration_days":30,"proxy_ids":["px_1","` + german + `"]}`)
+	h.await("first", fact.StateCompleted)
+	h.fault(renew, "code", map[string]any{"code": "proxy_endpoint_unavailable", "http_status": 503, "executed": true})
+	h.renew(`{"id":"lost","duration_days":60,"proxy_ids":["px_1","` + german + `"]}`)
+	o := h.await("lost", fact.StateReview).Operations[0]
+	e, err := h.runner.Evidence(t.Context(), o.OperationID)
+	check(t, err)
+	if e.Verdict.ExpectedCents != fact.Known(1300) || !strings.Contains(e.Verdict.Text, "expected 13.00 USD") {
+		t.Errorf("%+v", e.Verdict)
+	}
+	answer := desk.Resolution{ID: o.OperationID, Charged: new(true), ChargedCents: 13, By: "ada", Reason: "the wallet shows it"}
+	if err := h.runner.Resolve(t.Context(), answer); err == nil {
+		t.Error("13 cents are booked for 13 dollars")
+	}
+	answer.ChargedCents = 1300
+	check(t, h.runner.Resolve(t.Context(), answer))
+	lines, err := h.ledger.Operations.Lines(t.Context(), o.OperationID)
+	check(t, err)
+	for _, l := range lines {
+		if want := map[string]int64{"px_1": 600, german: 700}[l.ProxyID]; l.ChargedCents != want {
+			t.Errorf("%s is booked at %d, and cost %d", l.ProxyID, l.ChargedCents, want)
+		}
+		p, err := h.ledger.Fleet.Proxy(t.Context(), l.ProxyID)
+		check(t, err)
+		if !p.Unread() {
+			t.Errorf("%s counts as read, although its expiry moved since: %+v", l.ProxyID, p)
+		}
+	}
+	h.settled(350+650+1300, 0)
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"perennial/jobs/command"
@@ -327,7 +328,12 @@ func (p *recording) ofLine(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	i := slices.IndexFunc(lines, func(l tables.RenewalLine) bool { return l.ProxyID == f.ProxyID })
 	switch {
 	case f.ProxyID == "":
-		return command.Refuse("%s renewed %d proxies: say with --line which one the money is of", f.OperationID, len(lines))
+		const shown = 10 // of the lines
+		var booked []string
+		for _, l := range lines[:min(len(lines), shown)] {
+			booked = append(booked, l.ProxyID+" "+p.binding.Amount(l.ChargedCents-l.RefundedCents))
+		}
+		return command.Refuse("%s renewed %d proxies: say with --line which one the money is of (booked now: %s)", f.OperationID, len(lines), strings.Join(booked, ", "))
 	case i < 0:
 		return command.RefuseUnknown("%s has no line %.80q", f.OperationID, f.ProxyID)
 	case lines[i].State == fact.LineUnresolved:
@@ -359,7 +365,7 @@ func (p *recording) confirmed(f fact.LedgerRecorded) error {
 	var why string
 	switch {
 	case p.expected == 0 && p.answered == 0:
-		why = "nothing is known of what it cost"
+		why = "the ledger does not know what it cost"
 	case after > max(p.expected, p.answered) && p.answered > 0:
 		why = p.binding.Amount(p.answered) + " was answered"
 	case after > max(p.expected, p.answered):

@@ -91,8 +91,17 @@ func (d *Desk) Resolve(ctx context.Context, x Resolution) error {
 	if err != nil {
 		return err
 	}
+	lines, err := d.c.Ledger.Operations.Lines(ctx, o.ID)
+	if err != nil {
+		return err
+	}
 	err = d.c.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		_, err := tx.AppendTo(o.ID, o.Version, f)
+		for _, l := range lines { // their expiries may have moved since they were read
+			if err == nil && (x.ProxyID == "" || l.ProxyID == x.ProxyID) {
+				err = tx.Stale(l.ProxyID)
+			}
+		}
 		return err
 	})
 	if errors.Is(err, ledger.ErrStale) {
@@ -159,7 +168,8 @@ func (d *Desk) answerTo(ctx context.Context, o fact.Operation, x Resolution, ord
 }
 
 // shares divides one amount for a whole renewal among its open lines. It divides in
-// proportion to the lines' amounts in suspense, or equally if one of those is unknown.
+// proportion to the lines' amounts in suspense. If one of those is unknown, it divides in
+// proportion to the prices last paid, or else equally.
 func (d *Desk) shares(ctx context.Context, o fact.Operation, x Resolution) (shares []fact.AnsweredLine, err error) {
 	if !o.Kind.OfProxies() || x.ProxyID != "" || x.ChargedCents == 0 {
 		return nil, nil
@@ -170,11 +180,20 @@ func (d *Desk) shares(ctx context.Context, o fact.Operation, x Resolution) (shar
 	}
 	lines = slices.DeleteFunc(lines, func(l tables.RenewalLine) bool { return l.State != fact.LinePending && l.State != fact.LineUnresolved })
 	whole, known := inSuspense(lines, "")
+	weight := func(l tables.RenewalLine) int64 { return l.ChargedCents - l.RefundedCents }
+	if !known {
+		costs, err := inspect.LastPrices(ctx, d.c.Ledger, lines)
+		if err != nil {
+			return nil, err
+		}
+		whole, known = costs.Sum(), len(costs) == len(lines)
+		weight = func(l tables.RenewalLine) int64 { return costs[l.ProxyID] }
+	}
 	var sum, given int64
 	for i, l := range lines {
 		share := fact.Share(x.ChargedCents, i, len(lines))
 		if known && whole > 0 {
-			sum += l.ChargedCents - l.RefundedCents
+			sum += weight(l)
 			hi, lo := bits.Mul64(uint64(x.ChargedCents), uint64(sum))
 			upTo, _ := bits.Div64(hi, lo, uint64(whole)) // no overflow, because sum is at most whole
 			share = int64(upTo) - given
@@ -341,7 +360,7 @@ func (d *Desk) amountConfirmed(ctx context.Context, o fact.Operation, x Resoluti
 	case x.ChargedCents == 0 && least == 0:
 		return nil
 	case expected == 0:
-		why = "nothing is known of what it cost"
+		why = "the ledger does not know what it cost"
 	case x.ChargedCents > 2*expected:
 		why = d.c.Binding().Amount(expected) + " is expected"
 	case 2*x.ChargedCents < least:
@@ -415,6 +434,13 @@ func (d *Desk) expected(ctx context.Context, o fact.Operation, x Resolution, ord
 	}
 	if least = o.EstimateCents; len(lines) > 0 {
 		least = o.EstimateCents * open / int64(len(lines))
+	}
+	if expected == 0 {
+		costs, err := inspect.LastPrices(ctx, d.c.Ledger, lines)
+		if expected = costs.Sum(); x.ProxyID != "" {
+			expected = costs[x.ProxyID]
+		}
+		return expected, expected, booked, err
 	}
 	return expected, cmp.Or(booked, least), booked, nil
 }

@@ -293,6 +293,13 @@ func (e *Evidence) answers(ctx context.Context, l *ledger.Ledger, o fact.Operati
 	if len(e.Orders) == 1 {
 		amount = e.Orders[0].NetCents.Or(amount)
 	}
+	if amount == 0 {
+		costs, err := LastPrices(ctx, l, e.Lines)
+		if err != nil {
+			return err
+		}
+		amount = costs.Sum()
+	}
 	if o.State != fact.StateReview {
 		ids = nil // the operation has settled, so only single lines are open
 	}
@@ -333,6 +340,44 @@ func (e *Evidence) answers(ctx context.Context, l *ledger.Ledger, o fact.Operati
 		}
 	}
 	return nil
+}
+
+// Costs has the expected cost in cents of each line of a renewal, by proxy.
+type Costs map[string]int64
+
+// Sum returns the expected cost of all lines.
+func (c Costs) Sum() (cents int64) {
+	for _, x := range c {
+		cents += x
+	}
+	return cents
+}
+
+// pricedLines limits the lines that LastPrices looks up.
+const pricedLines = 100
+
+// LastPrices returns what the pending lines of a renewal cost at the price last paid for each
+// proxy or its kind. It returns nil if one price is unknown, or if the lines are too many.
+func LastPrices(ctx context.Context, l *ledger.Ledger, lines []tables.RenewalLine) (Costs, error) {
+	costs := Costs{}
+	for _, x := range lines {
+		if x.State != fact.LinePending {
+			continue
+		}
+		if len(costs) == pricedLines {
+			return nil, nil //nolint:nilnil // as documented
+		}
+		paid, err := l.Fleet.LastPrice(ctx, x.ProxyID)
+		if err != nil {
+			return nil, err
+		}
+		cents := paid.For(x.DurationDays)
+		if !cents.Known() {
+			return nil, nil //nolint:nilnil // as documented
+		}
+		costs[x.ProxyID] = cents.Or(0)
+	}
+	return costs, nil
 }
 
 func (e *Evidence) answersOf(ctx context.Context, l *ledger.Ledger, b fact.Binding, o fact.Operation, proxyID string, amount int64) error {
