@@ -54,7 +54,7 @@ func (a setupCommands) initCommand() *cobra.Command {
 	f.StringVar(&s.appID, "app-id", "", "App ID: sbx_app_… or live_app_…")
 	f.StringVar(&s.secretFile, "secret-file", "", "read the API Secret from this file, and copy it to NAME.secret; - is the standard input")
 	f.StringVar(&s.file, "out", "perennial.yaml", "the configuration file to write; an existing file is never overwritten")
-	f.BoolVar(&s.sandbox, "sandbox", false, "for a trial: use the API that perennial sandbox serves at "+trialSandbox+", or the API at --base-url, and ask no questions")
+	f.BoolVar(&s.sandbox, "sandbox", false, "for a trial without questions: use the sandbox inside the runner if perennial-data has one already, otherwise the API at --base-url, which `perennial sandbox` serves (default http://"+trialSandbox+")")
 	f.BoolVar(&s.noDoctor, "no-doctor", false, "only write the files, without running doctor")
 	return c
 }
@@ -69,35 +69,13 @@ func (s *setup) run(ctx context.Context) error {
 	if err := notThere(s.file); err != nil {
 		return err
 	}
-	if path := s.secretPath(); config.Exists(path) && !s.inPlace() {
-		return usage("%s exists already and is not overwritten\nuse --secret-file %s to use it, or another --name", path, path)
-	}
-	if err := s.ask(&s.baseURL, "--base-url", "Address of the provider's API (https://…): ", upstream.CheckBaseURL); err != nil {
-		return err
-	}
-	if err := s.roots(); err != nil {
-		return err
-	}
-	checkAppID := func(text string) error { _, err := upstream.EnvironmentOf(text); return err }
-	if err := s.ask(&s.appID, "--app-id", "App ID (sbx_app_… or live_app_…): ", checkAppID); err != nil {
-		return err
-	}
-	users := s.users()
-	for _, u := range users {
-		if err := notThere(s.beside(u.passwordFile())); err != nil {
+	var users []natsUser
+	var files []newFile
+	if s.baseURL != config.EmbeddedSandbox {
+		var err error
+		if users, files, err = s.credentials(ctx); err != nil {
 			return err
 		}
-	}
-	secret, err := s.secret(ctx)
-	if err != nil {
-		return err
-	}
-	var files []newFile
-	if !s.inPlace() {
-		files = append(files, newFile{s.secretPath(), secret + "\n", 0o600})
-	}
-	for _, u := range users {
-		files = append(files, newFile{s.beside(u.passwordFile()), rand.Text() + "\n", 0o600})
 	}
 	files = append(files, newFile{s.file, s.yaml(users), 0o644})
 	if err := s.writeAll(files); err != nil {
@@ -105,6 +83,41 @@ func (s *setup) run(ctx context.Context) error {
 	}
 	s.say(files, users)
 	return s.examine(ctx)
+}
+
+// credentials asks for the address and the credentials. It returns the NATS users of a
+// production account, and the files with the secrets.
+func (s *setup) credentials(ctx context.Context) (users []natsUser, files []newFile, err error) {
+	if path := s.secretPath(); config.Exists(path) && !s.inPlace() {
+		return nil, nil, usage("%s exists already and is not overwritten\nuse --secret-file %s to use it, or another --name", path, path)
+	}
+	if err := s.ask(&s.baseURL, "--base-url", "Address of the provider's API (https://…): ", upstream.CheckBaseURL); err != nil {
+		return nil, nil, err
+	}
+	if err := s.roots(); err != nil {
+		return nil, nil, err
+	}
+	checkAppID := func(text string) error { _, err := upstream.EnvironmentOf(text); return err }
+	if err := s.ask(&s.appID, "--app-id", "App ID (sbx_app_… or live_app_…): ", checkAppID); err != nil {
+		return nil, nil, err
+	}
+	users = s.users()
+	for _, u := range users {
+		if err := notThere(s.beside(u.passwordFile())); err != nil {
+			return nil, nil, err
+		}
+	}
+	secret, err := s.secret(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !s.inPlace() {
+		files = append(files, newFile{s.secretPath(), secret + "\n", 0o600})
+	}
+	for _, u := range users {
+		files = append(files, newFile{s.beside(u.passwordFile()), rand.Text() + "\n", 0o600})
+	}
+	return users, files, nil
 }
 
 func (s *setup) examine(ctx context.Context) error {
@@ -123,6 +136,10 @@ func (s *setup) trial() error {
 	}
 	if s.appID+s.secretFile+s.caFile != "" {
 		return usage("--sandbox excludes --app-id, --secret-file and --ca-file")
+	}
+	if s.baseURL == "" && config.Exists(s.beside(filepath.Join("perennial-data", "sandbox.db"))) { // of a run without configuration
+		s.baseURL, s.noDoctor = config.EmbeddedSandbox, true
+		return nil
 	}
 	s.baseURL = cmp.Or(s.baseURL, "http://"+trialSandbox)
 	s.appID, s.secretFile = sandbox.DemoSandboxAppID, "-"
@@ -254,9 +271,12 @@ func (s *setup) usersYAML(users []natsUser) string {
 
 // yaml returns the configuration, with the settings that most operators change first.
 func (s *setup) yaml(users []natsUser) string {
-	ca := ""
+	provider := fmt.Sprintf("    base_url: %q\n", s.baseURL)
 	if s.caFile != "" {
-		ca = fmt.Sprintf("    ca_file: %q\n", s.caFile)
+		provider += fmt.Sprintf("    ca_file: %q\n", s.caFile)
+	}
+	if s.baseURL != config.EmbeddedSandbox {
+		provider += fmt.Sprintf("    app_id: %q\n    secret_file: %q\n", s.appID, s.account+".secret")
 	}
 	return fmt.Sprintf(`data_dir: ./perennial-data   # relative to the directory of this file
 nats:
@@ -264,10 +284,7 @@ nats:
 %shttp: {listen: 127.0.0.1:8080}
 accounts:
   %s:
-    base_url: %q
-%s    app_id: %q
-    secret_file: %q
-    rate_per_second: 5
+%s    rate_per_second: 5
     concurrency: 8
     daily_limit_cents: 0     # 0: no limit
 # schedules:
@@ -280,7 +297,7 @@ accounts:
 #     budget_cents: 0        # of a run, and the next run has it again; 0: no limit
 #     daily_budget_cents: 0  # of a day
 #     approve_over_cents: 0  # a plan over it needs an approval; 0: none does
-`, s.usersYAML(users), s.account, s.baseURL, ca, s.appID, s.account+".secret", s.account)
+`, s.usersYAML(users), s.account, provider, s.account)
 }
 
 type newFile struct {
@@ -320,7 +337,7 @@ func (s *setup) say(files []newFile, users []natsUser) {
 
 func (s *setup) sayNext() error {
 	next := "Next: "
-	if s.sandbox {
+	if s.sandbox && s.baseURL != config.EmbeddedSandbox {
 		_, listen, _ := strings.Cut(s.baseURL, "://")
 		next += "perennial sandbox --listen " + listen + controlBeside(listen) + ", and in another terminal "
 	}

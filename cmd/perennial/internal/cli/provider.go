@@ -33,7 +33,7 @@ func (a *app) provider() (*upstream.Client, error) {
 		return nil, err
 	}
 	account := c.Accounts[name]
-	if account.BaseURL == "" {
+	if c.Embedded {
 		line, err := readRunFile(c.DataDir)
 		if err != nil {
 			return nil, err

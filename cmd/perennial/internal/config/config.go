@@ -22,6 +22,10 @@ import (
 	"perennial/upstream"
 )
 
+// EmbeddedSandbox is the base_url of an account whose provider is the sandbox in the runner's
+// process. Ledgers of such accounts are bound to it too, because the sandbox's port changes.
+const EmbeddedSandbox = "sandbox:embedded"
+
 // MaxConfigBytes limits the configuration file, in bytes.
 const MaxConfigBytes = 1 << 20
 
@@ -36,7 +40,7 @@ type Config struct {
 	Webhooks  []Webhook           `yaml:"webhooks"`
 
 	File         string // path of the file; "" for the embedded defaults
-	Embedded     bool   // there is no file, and the sandbox runs in this process
+	Embedded     bool   // the provider is the sandbox in the runner's process
 	RefillEvents bool   // set by `run --refill-events`
 
 	lines map[string]int // line number of each key in the file, by path
@@ -68,7 +72,7 @@ func (n NATS) External() bool { return n.URL != "" || n.Context != "" }
 
 // Account configures one provider account: its address and its limits.
 type Account struct {
-	BaseURL            string          `yaml:"base_url" absent:"required" doc:"address of the provider; https, or http to this machine only"`
+	BaseURL            string          `yaml:"base_url" absent:"required" doc:"address of the provider; https, or http to this machine only; or sandbox:embedded, the sandbox inside the runner, which needs no app_id and no secret"`
 	CAFile             string          `yaml:"ca_file" absent:"the system's" doc:"for https: PEM file of the authorities that may sign the provider's certificate"`
 	AppID              string          `yaml:"app_id" absent:"required" doc:"live_app_… is production, sbx_app_… is a sandbox"`
 	SecretFile         string          `yaml:"secret_file" doc:"file with the API Secret, mode 0600, or root:group 0440; or the variable PERENNIAL_NAME_SECRET, or a systemd credential NAME.secret"`
@@ -112,6 +116,9 @@ func Load(path string) (*Config, error) {
 	}
 	c.lines = d.lines
 	c.Defaults()
+	for _, a := range c.Accounts {
+		c.Embedded = c.Embedded || a != nil && a.BaseURL == EmbeddedSandbox
+	}
 	c.DataDir = c.dataDirPath()
 	for _, file := range []*string{&c.NATS.CredsFile, &c.NATS.NKeyFile, &c.NATS.CAFile, &c.NATS.CertFile, &c.NATS.KeyFile} {
 		if *file != "" {
@@ -152,7 +159,7 @@ func (c *Config) dataDirPath() string {
 // Embedded returns the configuration of `perennial run` without a file: an embedded NATS
 // server, and the sandbox as the provider of the account "main".
 func Embedded() *Config {
-	c := &Config{Embedded: true, Accounts: map[string]*Account{"main": {RatePerSecond: 200, Concurrency: 16}}}
+	c := &Config{Embedded: true, Accounts: map[string]*Account{"main": {BaseURL: EmbeddedSandbox, RatePerSecond: 200, Concurrency: 16}}}
 	c.Defaults()
 	return c
 }
@@ -161,7 +168,7 @@ func Embedded() *Config {
 // fix.
 func (c *Config) validate() []error {
 	if len(c.Accounts) == 0 {
-		return []error{errors.New("accounts is empty: add at least one, such as accounts.main")}
+		return []error{errors.New("accounts is empty: add at least one, such as accounts.main; for a trial, `perennial init --sandbox` writes one")}
 	}
 	_, identity := c.HTTP.Identity.OfPages()
 	return slices.DeleteFunc(slices.Concat(c.outOfBounds(), c.validateAccounts(), c.validateUsers(), c.validateSchedules(), c.validateWebhooks(), c.unknownAccounts(),
@@ -170,6 +177,9 @@ func (c *Config) validate() []error {
 
 func (c *Config) validateAccounts() (all []error) {
 	seen := map[string]string{}
+	if c.Embedded && len(c.Accounts) > 1 {
+		all = append(all, errors.New("the embedded sandbox has one account: configure no other account beside base_url "+EmbeddedSandbox))
+	}
 	for _, name := range c.AccountNames() {
 		a := c.Accounts[name]
 		if err := queue.ValidAccount(name); err != nil {
@@ -219,6 +229,13 @@ func (c *Config) unknownAccounts() (all []error) {
 // Validate sets Location, or returns an error with the first invalid field and the fix. It
 // does not check the bounds of numbers, which are in the tags.
 func (a *Account) Validate() (err error) {
+	if a.BaseURL == EmbeddedSandbox {
+		if a.AppID+a.SecretFile+a.CAFile != "" {
+			return fmt.Errorf("base_url is %s: leave app_id, secret_file and ca_file out", EmbeddedSandbox)
+		}
+		a.Location, err = time.LoadLocation(a.DailyLimitTimezone)
+		return err
+	}
 	if err := upstream.CheckBaseURL(a.BaseURL); err != nil {
 		return fmt.Errorf("base_url %w", err)
 	}

@@ -149,7 +149,7 @@ func (c *Config) from(path string) string {
 	if line, ok := c.lines[path]; ok {
 		return "line " + strconv.Itoa(line)
 	}
-	if c.Embedded {
+	if c.File == "" {
 		return "embedded default"
 	}
 	return "default"

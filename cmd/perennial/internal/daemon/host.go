@@ -36,9 +36,6 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// embeddedAddress replaces the address of the sandbox in this process in the ledger's binding,
-// because the sandbox's port changes with each run.
-const embeddedAddress = "sandbox:embedded"
 
 // Host is the process of one `perennial run`: NATS, the accounts and their servers.
 type Host struct {
@@ -181,9 +178,10 @@ func (h *Host) startSandbox(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start the embedded sandbox: %w", err)
 	}
-	main := h.Config.Accounts["main"]
-	main.BaseURL, main.AppID, main.Secret = h.Sandbox.SandboxURL(), sandbox.DemoSandboxAppID, sandbox.DemoSandboxSecret
-	main.Location = time.UTC
+	for _, a := range h.Config.Accounts { // the only one
+		a.BaseURL, a.AppID, a.Secret = h.Sandbox.SandboxURL(), sandbox.DemoSandboxAppID, sandbox.DemoSandboxSecret
+		a.Location = cmp.Or(a.Location, time.UTC)
+	}
 	return nil
 }
 

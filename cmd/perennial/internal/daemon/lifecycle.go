@@ -753,7 +753,7 @@ const askEvery = 5 * time.Second
 func (a *lifecycle) newRunner(ctx context.Context, commands *intake.Intake, counted *factCounter) *jobs.Runner {
 	address := a.Client.BaseURL()
 	if a.host.Config.Embedded {
-		address = embeddedAddress
+		address = config.EmbeddedSandbox
 	}
 	return jobs.NewRunner(jobs.Config{
 		Account: a.Name, Ledger: a.Ledger(), Provider: a.Client, Address: address, Commands: commands,
