@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"perennial/cmd/perennial/internal/cli"
+	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/config"
 )
 
@@ -128,4 +129,33 @@ func TestInitMakesAProductionConfigurationThatRuns(t *testing.T) {
 	if _, errs, code := w.cli("renew", "px_1", "--id", "r2", "--days", "30"); code != cli.ExitDone {
 		t.Errorf("on the machine of the run: exit %d %s", code, errs)
 	}
+}
+
+// A run without a configuration keeps its ledger and its sandbox when a configuration follows.
+func TestATrialWithoutAConfigurationGetsSchedules(t *testing.T) {
+	t.Parallel()
+	w := &world{t: t, dir: t.TempDir()}
+	free := []string{"run", "--nats-listen", "127.0.0.1:0", "--http", "127.0.0.1:0"}
+	p := start(t, w.dir, free...)
+	var line daemon.ReadyLine
+	p.ready(&line)
+	w.mustCLI("order", "off_us_dallas=1", "--id", "first", "--wait")
+	w.stopped(p)
+	if _, errs, code := w.cli("init", "--sandbox"); code != cli.ExitDone || !strings.Contains(errs, "Next: perennial run\n") {
+		t.Fatalf("exit %d\n%s", code, errs)
+	}
+	config, err := os.ReadFile(filepath.Join(w.dir, "perennial.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write("perennial.yaml", string(config)+"schedules:\n  - {name: keep, cron: \"0 0 1 1 *\", renew_before: 240h, duration_days: 30}\n", 0o600)
+	p = start(t, w.dir, free...)
+	p.ready(&line)
+	if out := w.mustCLI("status", "first"); !strings.Contains(out, "delivered") {
+		t.Errorf("the order of the first run is gone:\n%s", out)
+	}
+	if out := w.mustCLI("schedules", "run", "keep", "--reason", "try"); !strings.Contains(out, "of keep") {
+		t.Errorf("%s", out)
+	}
+	w.stopped(p)
 }
