@@ -23,7 +23,7 @@ func TestDeadLettersAreOneLogLineAMinute(t *testing.T) {
 		DeadLetter: func(context.Context, letters.Dead) error { kept++; return nil },
 	}}
 	for seq := range uint64(1000) {
-		check(t, in.bury(t.Context(), &intake.Message{StreamSequence: seq + 1}, codeUnreadable, fmt.Sprintf("reason %d", seq+1)))
+		check(t, in.bury(t.Context(), &intake.Message{StreamSequence: seq + 1}, letters.CodeUnreadable, fmt.Sprintf("reason %d", seq+1)))
 	}
 	if kept != 1000 || len(lines.AllEntries()) != 1 {
 		t.Fatalf("%d letters, %d lines", kept, len(lines.AllEntries()))

@@ -253,7 +253,7 @@ func (in *intaker) takeOneByOne(ctx context.Context, arrivals []*arrival) error 
 func (in *intaker) ackBatch(ctx context.Context, arrivals []*arrival) (failed error) {
 	for _, a := range arrivals {
 		if a.dead != "" {
-			if err := in.bury(ctx, a.msg, codeRefused, a.dead); err != nil {
+			if err := in.bury(ctx, a.msg, letters.CodeRefused, a.dead); err != nil {
 				failed = errors.Join(failed, fmt.Errorf("command %q: %w", a.id(), err), in.putBack(a, later))
 				continue
 			}
@@ -275,19 +275,13 @@ func (in *intaker) answer(a *arrival) {
 	switch {
 	case a.inbox == "":
 	case a.dead != "":
-		in.Answer(a.inbox, refusal(codeRefused, a.dead))
+		in.Answer(a.inbox, refusal(letters.CodeRefused, a.dead))
 	case a.conflict != "":
 		in.Answer(a.inbox, refusal("conflict", a.conflict))
 	case a.absorbed:
 		in.AnswerEnd(a.inbox, a.id())
 	}
 }
-
-// Codes of dead letters, used in the dead-letter stream and in Refusal.
-const (
-	codeUnreadable = "unreadable"
-	codeRefused    = "refused"
-)
 
 // Refusal is the reply to a command that is not executed and gets no command.finished
 // event.
@@ -340,11 +334,11 @@ func (in *intaker) read(ctx context.Context, m *intake.Message) (*arrival, error
 	}
 	err := a.parse(command.Rules{Environment: in.Provider.Environment(), CIDRField: in.CIDRField})
 	if unreadable, ok := errors.AsType[*command.UnreadableError](err); ok {
-		if err := in.bury(ctx, m, codeUnreadable, unreadable.Reason); err != nil {
+		if err := in.bury(ctx, m, letters.CodeUnreadable, unreadable.Reason); err != nil {
 			return nil, err
 		}
 		if a.inbox != "" {
-			in.Answer(a.inbox, refusal(codeUnreadable, unreadable.Reason))
+			in.Answer(a.inbox, refusal(letters.CodeUnreadable, unreadable.Reason))
 		}
 		return nil, m.Ack()
 	}

@@ -165,6 +165,9 @@ func TestASweepGoesOnOnceItsCanaryHasAPrice(t *testing.T) {
 		want(t, "the first continues none", first.Continues, nil)
 		want(t, "the rest continues the first", rest.Continues, &slots[1].At)
 		want(t, "why", rest.Why(), "continues the run of "+slots[1].At.Format(time.RFC3339))
+		runs, err := Runs(t.Context(), b.Ledger, "keepalive", 2)
+		check(t, err)
+		want(t, "plan", runs[0].Plan(), slots[1].Plan)
 	})
 }
 

@@ -31,6 +31,14 @@ type Run struct {
 // Last returns the run's last slot.
 func (r *Run) Last() tables.Slot { return r.Slots[0] }
 
+// Plan returns the hash of the plan on hold, or of the run's first plan.
+func (r *Run) Plan() string {
+	if last := r.Last(); last.State == StateHeld {
+		return last.Plan
+	}
+	return r.Slots[len(r.Slots)-1].Plan
+}
+
 // Whole reports whether the run's first slot was read.
 func (r *Run) Whole() bool { return r.Slots[len(r.Slots)-1].At.Equal(r.Began) }
 

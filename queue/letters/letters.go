@@ -28,9 +28,15 @@ type Letters struct {
 // Of returns the dead letters of an account.
 func Of(js *queue.JetStream, account string) Letters { return Letters{js, account} }
 
+// Codes of dead letters. The runner also sends them in replies to producers.
+const (
+	CodeUnreadable = "unreadable"
+	CodeRefused    = "refused"
+)
+
 // Dead is a command that could not be read.
 type Dead struct {
-	Code           string // unreadable or refused; empty in dead letters of older versions
+	Code           string // empty in dead letters of older versions
 	Reason         string
 	Subject        string
 	Data           []byte

@@ -183,6 +183,9 @@ func (w *letterFilter) check(args []string) (err error) {
 	if chosen != 1 {
 		return usage("say which to drop: SEQ, --all, or --before and --code")
 	}
+	if w.code != "" && w.code != letters.CodeUnreadable && w.code != letters.CodeRefused {
+		return usage("--code is %q: use %s or %s", w.code, letters.CodeUnreadable, letters.CodeRefused)
+	}
 	w.before, err = dayOrInstant("--before", w.beforeText)
 	return err
 }

@@ -61,6 +61,8 @@ type doctor struct {
 	several  bool   // several accounts are checked
 	findings []DoctorFinding
 
+	providerAccount string // the account's id at the provider; "" if it was not read
+
 	usersAt string // the NATS server whose users are checked; "" if no server was reached
 }
 
@@ -217,6 +219,7 @@ func (d *doctor) scopes(ctx context.Context, client *upstream.Client, wallet err
 	}{
 		{"account:read", func() error {
 			account, err := client.Account(ctx)
+			d.providerAccount = account.AccountID
 			if err == nil && account.Status != activeAccount {
 				d.bad("account", "the provider says that it is "+printable(account.Status), "ask the provider why: it may refuse every order and renewal")
 			}
@@ -466,6 +469,10 @@ func (d *doctor) ledgerFile(ctx context.Context) {
 	defer func() { _ = l.Close() }()
 	seq, _, err := l.Head(ctx)
 	if d.failed("ledger", err, "run `perennial ledger verify`") {
+		return
+	}
+	if bound, err := l.Binding(ctx); err == nil && d.providerAccount != "" && bound.AccountID != d.providerAccount {
+		d.bad("ledger", fmt.Sprintf("it belongs to account %s at %s, and the credentials to %s", bound.AccountID, bound.BaseURL, d.providerAccount), "use the old credentials, or another data_dir: `perennial run` refuses this ledger")
 		return
 	}
 	d.ok("ledger", "%s journal rows; `perennial ledger verify` proves them", humanize.Comma(seq))

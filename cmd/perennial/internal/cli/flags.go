@@ -162,11 +162,11 @@ func (v span) Type() string { return "time" }
 // instantOrSpan parses a flag that is either a time or a duration from now. It returns the
 // time in RFC 3339 format.
 func instantOrSpan(flag, text string) (string, error) {
-	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+	if d, err := config.ParseSpan(text); err == nil && d > 0 {
 		return time.Now().Add(d).UTC().Format(time.RFC3339), nil
 	}
 	if _, err := time.Parse(time.RFC3339, text); err != nil {
-		return "", usage("--%s %s: use an instant such as 2026-12-01T06:00:00Z, or a time from now such as 8h", flag, text)
+		return "", usage("--%s %s: use an instant such as 2026-12-01T06:00:00Z, or a time from now such as 8h or 3d", flag, text)
 	}
 	return text, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/dustin/go-humanize/english"
 
@@ -30,6 +31,9 @@ type PricedCommand struct {
 	ListPriceCents int64 `json:"list_price_cents,omitempty"`
 	// Warning describes what would be refused now. It is "" if nothing would be refused.
 	Warning string `json:"warning,omitempty"`
+
+	// Skipped counts the proxies that due_before excludes. They are not in Count.
+	Skipped int64 `json:"skipped,omitempty"`
 
 	sum     fact.Sum // includes list prices
 	unknown []string // proxies that the provider's account does not have
@@ -137,6 +141,14 @@ func (x pricing) priceOne(ctx context.Context, o publish.Outgoing) (PricedComman
 		*sum = sum.Add(q.cents)
 	}
 	for _, id := range c.ProxyIDs {
+		late, err := x.expiresAfter(ctx, id, c.DueBefore)
+		if err != nil {
+			return p, err
+		}
+		if late {
+			p.Skipped++
+			continue
+		}
 		p.Count++
 		cents, err := x.paidFor(ctx, id, c.DurationDays)
 		if err == nil && !cents.Known() {
@@ -164,6 +176,8 @@ func (p PricedCommand) warning(maxTotalCents int64, currency string) string {
 	switch {
 	case p.Warning != "":
 		return p.Warning
+	case p.Skipped > 0:
+		return english.Plural(int(p.Skipped), "proxy expires", "proxies expire") + " later than due_before, and would be skipped"
 	case len(p.unknown) == 1:
 		return "the account does not know " + p.unknown[0]
 	case len(p.unknown) > 1:
@@ -172,6 +186,19 @@ func (p PricedCommand) warning(maxTotalCents int64, currency string) string {
 		return fmt.Sprintf("over its max_total_cents (%s)", money(maxTotalCents, currency))
 	}
 	return ""
+}
+
+// expiresAfter reports whether the ledger has a proxy with a later expiry than due.
+func (x pricing) expiresAfter(ctx context.Context, id string, due *time.Time) (bool, error) {
+	if due == nil || x.ledger == nil {
+		return false, nil
+	}
+	p, err := x.ledger.Fleet.Proxy(ctx, id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return false, nil
+	}
+	until := p.LastsUntil()
+	return err == nil && until != nil && until.After(*due), err
 }
 
 func (x pricing) quoteOf(ctx context.Context, item command.Item, days int64) (quote, error) {

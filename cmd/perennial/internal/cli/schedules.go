@@ -626,7 +626,7 @@ func (a scheduleCommands) printSlots(ctx context.Context, l *ledger.Ledger, sche
 		if planned, err := l.Sweeps.Plan(ctx, r.Last()); i == 0 && err == nil && planned.Left != nil && r.Outcome == "finished" {
 			r.Outcome, cells[2] = "continues", ""
 		}
-		rows = append(rows, slices.Concat([]string{stamp(&r.Began), r.Outcome}, cells, []string{r.Last().Plan, r.Reason}))
+		rows = append(rows, slices.Concat([]string{stamp(&r.Began), r.Outcome}, cells, []string{r.Plan(), r.Reason}))
 	}
 	return a.table([]string{"RUN", "STATE", "DUE", "RENEWED", "SKIPPED", "CHARGED", "PLAN", "REASON"}, rows)
 }

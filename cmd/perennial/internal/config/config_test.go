@@ -170,10 +170,10 @@ func TestASpanMayBeInDays(t *testing.T) {
 // The embedded sandbox needs no credentials, and has one account.
 func TestTheEmbeddedSandboxCanBeConfigured(t *testing.T) {
 	for text, says := range map[string]string{
-		"accounts:\n  trial: {base_url: sandbox:embedded}\n":                                                                                "",
-		"accounts:\n  trial: {base_url: sandbox:embedded, app_id: sbx_app_x}\n":                                                             "leave app_id, secret_file and ca_file out",
+		"accounts:\n  trial: {base_url: sandbox:embedded}\n":                                                                              "",
+		"accounts:\n  trial: {base_url: sandbox:embedded, app_id: sbx_app_x}\n":                                                           "leave app_id, secret_file and ca_file out",
 		"accounts:\n  trial: {base_url: sandbox:embedded}\n  main: {base_url: 'http://127.0.0.1:1', app_id: sbx_app_a, secret_file: s}\n": "the embedded sandbox has one account",
-		"accounts:\n  trial: {base_url: sandbox}\n":                                                                                         "base_url",
+		"accounts:\n  trial: {base_url: sandbox}\n":                                                                                       "base_url",
 	} {
 		path := filepath.Join(t.TempDir(), "perennial.yaml")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

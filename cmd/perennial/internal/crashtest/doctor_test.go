@@ -2,6 +2,8 @@ package crashtest
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -48,6 +50,25 @@ func TestDoctor(t *testing.T) {
 	w.control("POST", "/keys", []byte(`{"app_id":"`+worldAppID+`","revoked":true}`))
 	if f := examined(t, w, cli.ExitFailed)["signature"]; f.OK || !strings.Contains(f.Seen, "api_key_revoked") {
 		t.Errorf("a revoked key: %+v", f)
+	}
+}
+
+// A ledger of another account is found before `run` refuses it.
+func TestTheDoctorFindsALedgerOfAnotherAccount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	run, line := w.run()
+	awaitReady(t, line)
+	w.stopped(run)
+	path := filepath.Join(w.dir, "perennial.yaml")
+	config, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write("perennial.yaml", strings.ReplaceAll(string(config), worldAppID, "sbx_app_other"), 0o600)
+	w.write("main.secret", "second-canary-9dK4", 0o600)
+	if f := examined(t, w, cli.ExitFailed)["ledger"]; f.OK || !strings.Contains(f.Seen, "it belongs to account acc_alpha") {
+		t.Errorf("%+v", f)
 	}
 }
 

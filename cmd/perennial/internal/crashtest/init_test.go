@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"perennial/cmd/perennial/internal/cli"
-	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/daemon"
 )
 
 // `doctor` and `run` accept what `init` wrote. `init` overwrites nothing, and leaves no file after

@@ -36,7 +36,6 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-
 // Host is the process of one `perennial run`: NATS, the accounts and their servers.
 type Host struct {
 	Config    *config.Config

@@ -331,7 +331,7 @@ func (n Needs) Parts() (parts []Need) {
 		{&n.Held, Need{One: "operation on hold", More: "operations on hold", Command: "operations list --state held", Page: "operations"}},
 		{n.Plans, Need{One: "plan to approve", More: "plans to approve", Command: "schedules list", Page: "schedules"}},
 		{n.DeadLetters, Need{One: "dead letter", More: "dead letters", Command: "dead-letters list", Page: "dead"}},
-		{&n.Refused, Need{One: "command refused within 24 h", More: "commands refused within 24 h", Command: "operations list --state rejected --since 1d", Page: PageRefused}},
+		{&n.Refused, Need{One: "command refused as invalid within 24 h", More: "commands refused as invalid within 24 h", Command: "operations list --state rejected --since 1d", Page: PageRefused}},
 		{&n.Paused, Need{One: "pause of the account", More: "pauses of the account", Command: "accounts show", Page: "operations"}},
 		{n.PausedSchedules, Need{One: "paused schedule", More: "paused schedules", Command: "schedules list", Page: "schedules"}},
 		{n.Failing, Need{One: "schedule that renews nothing", More: "schedules that renew nothing", Command: "schedules list", Page: "schedules"}},
