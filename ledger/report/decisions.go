@@ -103,6 +103,12 @@ func (l Books) DecisionsBefore(ctx context.Context, before int64, limit int) (al
 	return all, next, err
 }
 
+// AnsweredAfter reports whether a review was answered after an instant.
+func (l Books) AnsweredAfter(ctx context.Context, at time.Time) (bool, error) {
+	last, err := sqlite.Value[int64](l.DB.QueryRowContext(ctx, `SELECT coalesce((SELECT time FROM journal WHERE type = 'operation.resolved' AND `+DecisionTypes+` ORDER BY seq DESC LIMIT 1), 0)`))
+	return last > sqlite.Micros(at), err
+}
+
 // DecisionOf returns the decision in a row. By is empty if the row contains no decision.
 func DecisionOf(r chain.Row) (d Decision, err error) {
 	if !strings.Contains(r.Data, `"by":"`) && !strings.Contains(r.Data, `"detail":"by `) {

@@ -163,7 +163,10 @@ func addComparison(ctx context.Context, l *ledger.Ledger, last jobs.LastReconcil
 
 func bookedAfter(ctx context.Context, l *ledger.Ledger, at time.Time) (bool, error) {
 	last, _, err := l.Money.PostingsBefore(ctx, "", 0, 1)
-	return len(last) > 0 && last[0].Time.After(at), err
+	if err != nil || len(last) > 0 && last[0].Time.After(at) {
+		return err == nil, err
+	}
+	return l.Report().AnsweredAfter(ctx, at)
 }
 
 // addSchedules adds what the schedules need from an operator. If the summary includes

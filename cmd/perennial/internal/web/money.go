@@ -311,7 +311,7 @@ func (s *moneyPages) prove(q accountRequest) (page, error) {
 type booksView struct {
 	Balance  tables.Balance
 	Compared *comparison // nil if unknown; At is zero if the runner has made no reconciliation
-	Changed  bool        // money was booked after the last reconciliation
+	Changed  bool        // money was booked, or a review answered, after the last reconciliation
 	Differed bool        // the last reconciliation found a difference, perhaps before this process started
 	Agreed   bool        // the last reconciliation found no difference
 	Since    int64       // cents by which the ledger's wallet has changed since LastRead
@@ -368,7 +368,10 @@ func (s *insight) books(ctx context.Context, a Account, b tables.Balance) (books
 		return v, nil
 	}
 	last, _, err := a.Ledger().Money.PostingsBefore(ctx, "", 0, 1)
-	if v.Changed = len(last) > 0 && last[0].Time.After(at); err != nil || !v.Changed || v.LastRead == nil {
+	if v.Changed = len(last) > 0 && last[0].Time.After(at); err == nil && !v.Changed {
+		v.Changed, err = a.Ledger().Report().AnsweredAfter(ctx, at)
+	}
+	if err != nil || !v.Changed || v.LastRead == nil {
 		return v, err
 	}
 	v.Since, err = a.Ledger().Money.WalletChange(ctx, v.LastRead.At)
