@@ -91,19 +91,7 @@ func (d *Desk) Resolve(ctx context.Context, x Resolution) error {
 	if err != nil {
 		return err
 	}
-	lines, err := d.c.Ledger.Operations.Lines(ctx, o.ID)
-	if err != nil {
-		return err
-	}
-	err = d.c.Ledger.Write(ctx, func(tx *ledger.Tx) error {
-		_, err := tx.AppendTo(o.ID, o.Version, f)
-		for _, l := range lines { // their expiries may have moved since they were read
-			if err == nil && (x.ProxyID == "" || l.ProxyID == x.ProxyID) {
-				err = tx.Stale(l.ProxyID)
-			}
-		}
-		return err
-	})
+	err = d.book(ctx, o, x, f)
 	if errors.Is(err, ledger.ErrStale) {
 		return d.overtaken(ctx, x)
 	}
@@ -113,6 +101,24 @@ func (d *Desk) Resolve(ctx context.Context, x Resolution) error {
 	d.c.Answered()
 	d.c.Start(ctx, o.CommandID)
 	return nil
+}
+
+// book records an answer. The expiries of its proxies may have moved since they were read, so
+// they are read again before the proxies are paid for.
+func (d *Desk) book(ctx context.Context, o fact.Operation, x Resolution, f fact.OperationResolved) error {
+	lines, err := d.c.Ledger.Operations.Lines(ctx, o.ID)
+	if err != nil {
+		return err
+	}
+	return d.c.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+		_, err := tx.AppendTo(o.ID, o.Version, f)
+		for _, l := range lines {
+			if err == nil && (x.ProxyID == "" || l.ProxyID == x.ProxyID) {
+				err = tx.Stale(l.ProxyID)
+			}
+		}
+		return err
+	})
 }
 
 // overtaken returns a RefusedError for an answer to an operation that changed while the

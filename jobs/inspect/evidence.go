@@ -289,17 +289,11 @@ func (e *Evidence) mayHaveMade(ctx context.Context, c *reconcile.Reconciler, o f
 // answers adds the verdict and the possible answers: for the whole operation if it is in
 // review, and for each unresolved line.
 func (e *Evidence) answers(ctx context.Context, l *ledger.Ledger, o fact.Operation) error {
-	amount, ids := max(o.EstimateCents, o.ChargedCents-o.RefundedCents), []string{""}
-	if len(e.Orders) == 1 {
-		amount = e.Orders[0].NetCents.Or(amount)
+	amount, err := e.expected(ctx, l, o)
+	if err != nil {
+		return err
 	}
-	if amount == 0 {
-		costs, err := LastPrices(ctx, l, e.Lines)
-		if err != nil {
-			return err
-		}
-		amount = costs.Sum()
-	}
+	ids := []string{""}
 	if o.State != fact.StateReview {
 		ids = nil // the operation has settled, so only single lines are open
 	}
@@ -340,6 +334,19 @@ func (e *Evidence) answers(ctx context.Context, l *ledger.Ledger, o fact.Operati
 		}
 	}
 	return nil
+}
+
+// expected returns the expected cost of an operation, or 0 if it is unknown.
+func (e *Evidence) expected(ctx context.Context, l *ledger.Ledger, o fact.Operation) (int64, error) {
+	cents := max(o.EstimateCents, o.ChargedCents-o.RefundedCents)
+	if len(e.Orders) == 1 {
+		cents = e.Orders[0].NetCents.Or(cents)
+	}
+	if cents > 0 {
+		return cents, nil
+	}
+	costs, err := LastPrices(ctx, l, e.Lines)
+	return costs.Sum(), err
 }
 
 // Costs has the expected cost in cents of each line of a renewal, by proxy.

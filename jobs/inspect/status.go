@@ -174,6 +174,9 @@ func wholeStatusOf(ctx context.Context, l *ledger.Ledger, o fact.Operation, curr
 		if one.Corrected, err = corrections(ctx, l, o.ID, currency); err != nil {
 			return one, err
 		}
+		if len(one.Corrected) > 0 {
+			one.Reason += "; corrected since"
+		}
 	}
 	if o.Kind.OfProxies() {
 		one.Lines, err = l.Operations.Lines(ctx, o.ID)

@@ -130,7 +130,7 @@ func (s Sum) ListedText(listCents int64, currency string) string {
 	case s == Sum{Cents: listCents}:
 		return "list price " + Amount(listCents, currency) + ", no renewal paid yet"
 	}
-	return fmt.Sprintf("%s, %s of it list price, no renewal paid yet", s.Text(currency), Amount(listCents, currency))
+	return fmt.Sprintf("%s (%s of it list price, no renewal paid yet)", s.Text(currency), Amount(listCents, currency))
 }
 
 // ScalePrice returns the cost of days if paidDays cost cents. It rounds up, so that an

@@ -44,9 +44,9 @@ func TestAnUnknownSumIsNeverShownAsNone(t *testing.T) {
 		}
 	}
 	for want, s := range map[string]Sum{
-		"list price 4.20 USD, no renewal paid yet":                                               {Cents: 420},
-		"7.20 USD, 4.20 USD of it list price, no renewal paid yet":                               {Cents: 720},
-		"at least 7.20 USD (2 of unknown price), 4.20 USD of it list price, no renewal paid yet": {Cents: 720, Lacks: 2},
+		"list price 4.20 USD, no renewal paid yet":                                                {Cents: 420},
+		"7.20 USD (4.20 USD of it list price, no renewal paid yet)":                               {Cents: 720},
+		"at least 7.20 USD (2 of unknown price) (4.20 USD of it list price, no renewal paid yet)": {Cents: 720, Lacks: 2},
 	} {
 		if got := s.ListedText(420, "USD"); got != want {
 			t.Errorf("%+v is %q", s, got)

@@ -105,8 +105,11 @@ func (l Books) DecisionsBefore(ctx context.Context, before int64, limit int) (al
 
 // AnsweredAfter reports whether a review was answered after an instant.
 func (l Books) AnsweredAfter(ctx context.Context, at time.Time) (bool, error) {
-	last, err := sqlite.Value[int64](l.DB.QueryRowContext(ctx, `SELECT coalesce((SELECT time FROM journal WHERE type = 'operation.resolved' AND `+DecisionTypes+` ORDER BY seq DESC LIMIT 1), 0)`))
-	return last > sqlite.Micros(at), err
+	seq, err := l.SeqAt(ctx, at)
+	if err != nil {
+		return false, err
+	}
+	return sqlite.Value[bool](l.DB.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM journal WHERE seq > ? AND type = 'operation.resolved' AND `+DecisionTypes+`)`, seq))
 }
 
 // DecisionOf returns the decision in a row. By is empty if the row contains no decision.

@@ -69,13 +69,9 @@ func (s *setup) run(ctx context.Context) error {
 	if err := notThere(s.file); err != nil {
 		return err
 	}
-	var users []natsUser
-	var files []newFile
-	if s.baseURL != config.EmbeddedSandbox {
-		var err error
-		if users, files, err = s.credentials(ctx); err != nil {
-			return err
-		}
+	users, files, err := s.credentials(ctx)
+	if err != nil {
+		return err
 	}
 	files = append(files, newFile{s.file, s.yaml(users), 0o644})
 	if err := s.writeAll(files); err != nil {
@@ -86,8 +82,11 @@ func (s *setup) run(ctx context.Context) error {
 }
 
 // credentials asks for the address and the credentials. It returns the NATS users of a
-// production account, and the files with the secrets.
+// production account, and the files with the secrets. The embedded sandbox needs none.
 func (s *setup) credentials(ctx context.Context) (users []natsUser, files []newFile, err error) {
+	if s.baseURL == config.EmbeddedSandbox {
+		return nil, nil, nil
+	}
 	if path := s.secretPath(); config.Exists(path) && !s.inPlace() {
 		return nil, nil, usage("%s exists already and is not overwritten\nuse --secret-file %s to use it, or another --name", path, path)
 	}

@@ -335,6 +335,10 @@ func (a scheduleCommands) printPlan(p plans.Plan) error {
 	switch {
 	case p.Left != nil && p.State == "finished":
 		fmt.Fprintf(a.stdout, "; the run continues: `perennial schedules show %s` follows it", p.Schedule)
+	case p.State == schedules.StateHeld:
+		fmt.Fprint(a.stdout, "; needs approval")
+	case p.State != "" && p.OverLimit() > 0:
+		fmt.Fprintf(a.stdout, "; %s, and %s skipped for lack of money", p.State, english.Plural(p.OverLimit(), "proxy was", "proxies were"))
 	case p.State != "":
 		fmt.Fprintf(a.stdout, "; %s", p.State)
 	}

@@ -16,7 +16,7 @@ func TestStatusSaysThatTheConfigurationHasChanged(t *testing.T) {
 	said := func() string {
 		t.Helper()
 		text := w.mustCLI("status")
-		_, line, found := strings.Cut(text, "configuration ")
+		_, line, found := strings.Cut(text, "\nconfiguration ")
 		if !found {
 			return ""
 		}

@@ -89,7 +89,7 @@ func TestARefusedCommandIsFoundByItsID(t *testing.T) {
 	if out := w.mustCLI("operations", "list"); !strings.Contains(out, "lost-2") || !strings.Contains(out, "proxy_idz") {
 		t.Errorf("what was refused is not listed:\n%s", out)
 	}
-	if out := w.mustCLI("status"); !strings.Contains(out, "1 dead letter") || !strings.Contains(out, "1 command refused within 24 h") {
+	if out := w.mustCLI("status"); !strings.Contains(out, "1 dead letter") || !strings.Contains(out, "1 command refused as invalid within 24 h") {
 		t.Errorf("what was refused does not need a person:\n%s", out)
 	}
 }

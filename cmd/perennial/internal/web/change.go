@@ -83,8 +83,9 @@ type changeAnswer struct {
 	Warning     string            `json:"warning"`
 	Currency    string            `json:"currency"`
 	WalletCents *int64            `json:"wallet_cents"`
-	Due         *int              `json:"due"` // Due, Included and State are set by a run of a schedule
+	Due         *int              `json:"due"` // Due, Included, Left and State are set by a run of a schedule
 	Included    []json.RawMessage `json:"included"`
+	Left        *fact.SweepLeft   `json:"left"`
 	State       string            `json:"state"`
 }
 
@@ -97,6 +98,9 @@ func (x changeAnswer) said() (string, error) {
 		return "", errors.New("nothing was changed: it was so already")
 	case x.Due != nil && x.State == schedules.StateHeld:
 		return fmt.Sprintf("%d due. The plan needs approval: nothing was published.", *x.Due), nil
+	case x.Due != nil && x.Left != nil:
+		return fmt.Sprintf("%d due, %s published. The run continues: %s.", *x.Due, english.Plural(len(x.Included), "renewal", ""),
+			english.Plural(x.Left.Proxies, "proxy follows", "proxies follow")+" as far as its budgets allow"), nil
 	case x.Due != nil:
 		return fmt.Sprintf("%d due, %s published.", *x.Due, english.Plural(len(x.Included), "renewal", "")), nil
 	case x.Warning == "" && x.WalletCents != nil && x.Currency != "": // without a currency, the wallet balance cannot be formatted

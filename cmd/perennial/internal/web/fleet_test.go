@@ -372,7 +372,7 @@ func TestAPlanCountsTheSameEverywhere(t *testing.T) {
 				fact.OperationSending{Ref: canary, Attempt: 1, Key: "k", Body: "{}", SentAt: noon},
 				fact.RenewalSettled{Ref: canary, Status: "completed", Attempt: 1, Lines: fact.Lines{ChargedCents: 300, Items: []fact.Line{{ProxyID: "px_0", State: fact.LineSucceeded, ChargedCents: 300}}}},
 			}, held(&began, fact.SweepPlanned{Slot: noon, Due: 3, EstimateCents: 900, Commands: []json.RawMessage{json.RawMessage(`{"id":"c","proxy_ids":["px_1","px_3","px_4"]}`)}, Planned: []fact.PlannedCommand{{CommandID: "c", Proxies: 3, EstimateCents: 900}}})...),
-			"needs approval: 9.00 USD for 3 proxies", "1 renewed already in this run for 3.00 USD, to learn the price.", "Approve 9.00 USD<",
+			"needs approval: 9.00 USD for 3 proxies", "1 renewed already in this run for 3.00 USD.", "Approve 9.00 USD<",
 		},
 		"a price is unknown": {
 			held(nil, fact.SweepPlanned{Slot: noon, Due: 2, UnknownPrice: 1, Left: &fact.SweepLeft{Proxies: 1, Unpriced: 1}, Commands: []json.RawMessage{json.RawMessage(`{"id":"c","proxy_ids":["px_1"]}`)}, Planned: []fact.PlannedCommand{{CommandID: "c", Proxies: 1, UnknownPrice: 1, ListPriceCents: 420}}}),

@@ -436,7 +436,7 @@ func (v *operationView) Corrections(g bookedAnswer) (all []correction) {
 	if net > 0 {
 		all = append(all, correction{Title: takeBack, Text: "Corrects the ledger with a new entry. Nothing is deleted, and nothing is sent to the provider.", Label: "Amount to take back (empty: all of it, " + fact.Amount(net, v.Currency) + ")", Kind: fact.MovementRefund, Row: g.Seq})
 	}
-	again := correction{Title: chargeMore, Text: "Corrects the ledger with a new entry. Nothing is sent to the provider.", Label: "Amount charged", Kind: fact.MovementCharge, Row: g.Seq, Required: true}
+	again := correction{Title: chargeMore, Text: "Corrects the ledger with a new entry. Nothing is sent to the provider.", Label: "Additional amount (" + fact.Amount(net, v.Currency) + " is booked)", Kind: fact.MovementCharge, Row: g.Seq, Required: true}
 	if g.Corrected < 0 {
 		again.Title, again.Amount = chargeAgain, fact.Decimal(-g.Corrected)
 		again.Text = fact.Amount(-g.Corrected, v.Currency) + " was taken back. This corrects the ledger with a new entry. Nothing is sent to the provider."

@@ -354,7 +354,7 @@ func TestAnUnknownAmountIsNotNothing(t *testing.T) {
 	e.Orders[0].NetCents = fact.Cents{}
 	h.main.answer["evidence"] = e
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
-	wants(t, h.settled("/a/main/operation?id=r1"), "Charged unknown", "NO-77 2026-11-21 12:00:00 UTC unknown", "--charged AMOUNT --confirm-amount AMOUNT the amount that you enter nothing")
+	wants(t, h.settled("/a/main/operation?id=r1"), "Charged unknown", "NO-77 2026-11-21 12:00:00 UTC unknown", "It charged the amount that you enter nothing")
 }
 
 // The page shows the verdict, and buttons with the amount and the order. After the resolution it

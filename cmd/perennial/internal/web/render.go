@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"html/template"
+	"math"
 	"net/url"
 	"regexp"
 	"strings"
@@ -37,7 +38,7 @@ var pages = sync.OnceValue(func() map[string]*template.Template {
 var functions = template.FuncMap{
 	"money":      fact.Amount,
 	"when":       when,
-	"dated":      dated,
+	"prose":      prose,
 	"ago":        ago,
 	"span":       roughly,
 	"to":         to,
@@ -97,12 +98,17 @@ func dayAs(layout string) func(string) string {
 	}
 }
 
-// when formats a time in UTC. A script in the page converts it to the reader's time zone.
 var instantText = regexp.MustCompile(`\b([0-9]{4}-[0-9]{2}-[0-9]{2})T([0-9]{2}:[0-9]{2}:[0-9]{2})(\.[0-9]+)?Z`)
 
-// dated writes the instants in a text in the form of the pages.
-func dated(text string) string { return instantText.ReplaceAllString(text, "$1 $2 UTC") }
+var commandText = regexp.MustCompile("`(perennial [^`]+)`")
 
+// prose formats a text of the program: instants in the form of the pages, and commands as code.
+func prose(text string) template.HTML {
+	text = instantText.ReplaceAllString(template.HTMLEscapeString(text), "$1 $2 UTC")
+	return template.HTML(commandText.ReplaceAllString(text, "<code>$1</code>")) //nolint:gosec // the text is escaped
+}
+
+// when formats a time in UTC. A script in the page converts it to the reader's time zone.
 func when(v any) template.HTML {
 	var at time.Time
 	switch v := v.(type) {
@@ -123,11 +129,20 @@ func when(v any) template.HTML {
 
 // relative formats a time relative to now, such as "3 hours ago" or "in 2 days".
 func relative(at, now time.Time) string {
-	text := humanize.RelTime(at, now, "ago", "from now")
+	text := humanize.CustomRelTime(at, now, "ago", "from now", magnitudes)
 	if span, later := strings.CutSuffix(text, " from now"); later {
 		return "in " + span
 	}
 	return text
+}
+
+// magnitudes are finer than those of humanize: hours up to two days, days up to two months.
+var magnitudes = []humanize.RelTimeMagnitude{
+	{D: time.Second, Format: "now", DivBy: time.Second}, {D: 2 * time.Second, Format: "1 second %s", DivBy: 1},
+	{D: time.Minute, Format: "%d seconds %s", DivBy: time.Second}, {D: 2 * time.Minute, Format: "1 minute %s", DivBy: 1},
+	{D: time.Hour, Format: "%d minutes %s", DivBy: time.Minute}, {D: 2 * time.Hour, Format: "1 hour %s", DivBy: 1},
+	{D: 2 * fact.Day, Format: "%d hours %s", DivBy: time.Hour}, {D: 60 * fact.Day, Format: "%d days %s", DivBy: fact.Day},
+	{D: 2 * 365 * fact.Day, Format: "%d months %s", DivBy: 30 * fact.Day}, {D: math.MaxInt64, Format: "%d years %s", DivBy: 365 * fact.Day},
 }
 
 func ago(v any, now time.Time) string {

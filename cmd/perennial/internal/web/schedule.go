@@ -199,13 +199,7 @@ func (v *approval) addEarlier(ctx context.Context, l *ledger.Ledger, f fact.Swee
 	if err != nil || i < 0 || runs[i].Renewed == 0 {
 		return err
 	}
-	why := ""
-	for _, slot := range runs[i].Slots {
-		if part, err := l.Sweeps.Plan(ctx, slot); err == nil && part.Slot.Before(f.Slot) && slices.ContainsFunc(part.Planned, func(c fact.PlannedCommand) bool { return c.UnknownPrice > 0 }) {
-			why = ", to learn the price"
-		}
-	}
-	v.Notes = append(v.Notes, fmt.Sprintf("%d renewed already in this run for %s%s.", runs[i].Renewed, fact.Amount(runs[i].ChargedCents, currency), why))
+	v.Notes = append(v.Notes, fmt.Sprintf("%d renewed already in this run for %s.", runs[i].Renewed, fact.Amount(runs[i].ChargedCents, currency)))
 	return nil
 }
 
