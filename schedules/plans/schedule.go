@@ -51,48 +51,44 @@ type Schedule struct {
 
 var scheduleName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 
-// Validate returns an error that names the invalid field and says what to do. A zero
+// Validate returns an error that names every fault of the schedule, one on each line. A zero
 // Timezone or Chunk means its default.
-func (s Schedule) Validate() error {
+func (s Schedule) Validate() error { return errors.Join(s.Faults()...) }
+
+// Faults returns the faults of the schedule.
+func (s Schedule) Faults() (all []error) {
 	if !scheduleName.MatchString(s.Name) {
-		return fmt.Errorf("schedule %.80q: name must be 1 to 64 of a-z, 0-9 and -", s.Name)
+		return []error{fmt.Errorf("schedule %.80q: name must be 1 to 64 of a-z, 0-9 and -", s.Name)}
 	}
 	if s.Was != "" && !scheduleName.MatchString(s.Was) {
-		return fmt.Errorf("schedule %s: was is %.80q: it must be 1 to 64 of a-z, 0-9 and -, the name that the schedule had", s.Name, s.Was)
+		all = append(all, fmt.Errorf("schedule %s: was is %.80q: it must be 1 to 64 of a-z, 0-9 and -, the name that the schedule had", s.Name, s.Was))
 	}
-	if err := s.check(); err != nil {
-		return fmt.Errorf("schedule %s: %w", s.Name, err)
+	for _, err := range s.faults() {
+		if err != nil {
+			all = append(all, fmt.Errorf("schedule %s: %w", s.Name, err))
+		}
 	}
-	return nil
+	return all
 }
 
-func (s Schedule) check() error {
-	if s.Account == "" {
-		return errors.New("account is empty: name the account whose proxies it renews")
+func (s Schedule) faults() (all []error) {
+	add := func(wrong bool, format string, args ...any) {
+		if wrong {
+			all = append(all, fmt.Errorf(format, args...))
+		}
 	}
-	if _, err := s.Calendar(); err != nil {
-		return err
-	}
-	if s.DurationDays <= 0 || s.DurationDays%upstream.DayStep != 0 || s.DurationDays > upstream.MaxRenewDays {
-		return fmt.Errorf("duration_days is %d: use a multiple of %d, at most 1080", s.DurationDays, upstream.DayStep)
-	}
-	if s.RenewBefore < time.Minute {
-		return fmt.Errorf("renew_before is %s: use a time before the expiry, a minute at least, such as 72h", s.RenewBefore)
-	}
-	if s.RenewBefore >= time.Duration(s.DurationDays)*fact.Day {
-		return fmt.Errorf("renew_before is %s and duration_days %d: a renewed proxy would be due again at once; make renew_before shorter than the duration",
-			s.RenewBefore, s.DurationDays)
-	}
-	if min(s.BudgetCents, s.DailyBudgetCents, s.MonthlyBudgetCents, s.ApproveOverCents) < 0 {
-		return errors.New("budget_cents, daily_budget_cents, monthly_budget_cents and approve_over_cents cannot be negative: use 0 for none")
-	}
-	if err := errors.Join(s.Match.check(), s.Keep.check(), s.Replace.check(), s.checkLabels()); err != nil {
-		return err
-	}
-	if s.Chunk < 0 || s.Chunk > maxChunk {
-		return fmt.Errorf("chunk is %d: use 1 to %d, or leave it out for %d", s.Chunk, maxChunk, defaultChunk)
-	}
-	return nil
+	add(s.Account == "", "account is empty: name the account whose proxies it renews")
+	_, err := s.Calendar()
+	all = append(all, err)
+	days := s.DurationDays > 0 && s.DurationDays%upstream.DayStep == 0 && s.DurationDays <= upstream.MaxRenewDays
+	add(!days, "duration_days is %d: use a multiple of %d, at most 1080", s.DurationDays, upstream.DayStep)
+	add(s.RenewBefore < time.Minute, "renew_before is %s: use a time before the expiry, a minute at least, such as 72h", s.RenewBefore)
+	add(days && s.RenewBefore >= time.Duration(s.DurationDays)*fact.Day, "renew_before is %s and duration_days %d: a renewed proxy would be due again at once; make renew_before shorter than the duration",
+		s.RenewBefore, s.DurationDays)
+	add(min(s.BudgetCents, s.DailyBudgetCents, s.MonthlyBudgetCents, s.ApproveOverCents) < 0,
+		"budget_cents, daily_budget_cents, monthly_budget_cents and approve_over_cents cannot be negative: use 0 for none")
+	add(s.Chunk < 0 || s.Chunk > maxChunk, "chunk is %d: use 1 to %d, or leave it out for %d", s.Chunk, maxChunk, defaultChunk)
+	return append(all, s.Match.check(), s.Keep.check(), s.Replace.check(), s.checkLabels())
 }
 
 // Late returns a warning if a proxy may come due and expire between two runs, otherwise "".

@@ -111,8 +111,8 @@ func Load(path string) (*Config, error) {
 	if err := d.document(text, c); err != nil {
 		return nil, invalid("the configuration %s cannot be read: %w", path, cause(err))
 	}
-	if err := d.err(path); err != nil {
-		return nil, err
+	if len(d.faults) > d.unknownKeys { // a value that could not be read would make others seem wrong
+		return nil, d.err(path)
 	}
 	c.lines = d.lines
 	c.Defaults()
@@ -281,9 +281,10 @@ func (c *Config) Production() string {
 func (c *Config) validateSchedules() (all []error) {
 	names := map[string]bool{}
 	for i, s := range c.Schedules {
-		if err := s.Validate(); err != nil {
+		for _, err := range s.Faults() {
 			all = append(all, fmt.Errorf("schedules[%d]: %w", i, err))
-		} else if names[s.Name] {
+		}
+		if names[s.Name] {
 			all = append(all, fmt.Errorf("schedules[%d].name is %q, which appears twice", i, s.Name))
 		}
 		names[s.Name] = true

@@ -188,3 +188,27 @@ func TestTheEmbeddedSandboxCanBeConfigured(t *testing.T) {
 		}
 	}
 }
+
+// All faults of a file are in one error: those of one schedule, beside an unknown key and a
+// missing account.
+func TestEveryFaultIsNamedAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "perennial.yaml")
+	const text = `accounts:
+  main: {base_url: "http://127.0.0.1:1", app_id: sbx_app_a, secret_file: s}
+schedules:
+  - {name: keep, account: main, cron: "0 0 1 *", renew_before: 72h, duration_days: 61, budget_cents: -5, colour: red}
+  - {name: other, account: shop, cron: "@hourly", renew_before: 72h, duration_days: 30}
+`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Load(path)
+	if err == nil {
+		t.Fatal("it is taken")
+	}
+	for _, says := range []string{"has 5 faults", "cron", "duration_days is 61", "cannot be negative", `"colour"`, `"shop", which is not configured`} {
+		if !strings.Contains(err.Error(), says) {
+			t.Errorf("no %s in %v", says, err)
+		}
+	}
+}

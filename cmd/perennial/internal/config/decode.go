@@ -29,7 +29,9 @@ const (
 type decoder struct {
 	lines  map[string]int // line number of each key in the file, by path, such as schedules[0].cron
 	faults []fault
-	values int // number of values read so far
+	// unknownKeys is how many of the faults are keys that do not exist.
+	unknownKeys int
+	values      int // number of values read so far
 }
 
 // fault is one error in the file. line is 0 if neither the key nor a key that contains it is
@@ -298,6 +300,7 @@ func (d *decoder) integer(n *yaml.Node, v reflect.Value, path string) {
 // unknown adds a fault for an unknown key, because an ignored limit could cost money. It
 // suggests the nearest known key.
 func (d *decoder) unknown(key *yaml.Node, place reflect.Type) {
+	d.unknownKeys++
 	var here []string
 	near := ""
 	for field := range place.Fields() {
