@@ -315,13 +315,13 @@ func (p *Pass) foreignFinding(no string, x ForeignOrder, recorded int64, maker a
 		f.Explanation += "; it may be of " + strings.Join(FirstFew(maker.reviews), ", ") + ", in review: resolve that first"
 	} else if x.NetCents.Known() {
 		for _, id := range denied[:min(len(denied), few)] {
-			f.Explanation += fmt.Sprintf("; if it is of %s, which was answered as not charged: perennial reviews correct %s --charge %d", id, id, f.AmountCents)
+			f.Explanation += fmt.Sprintf("; if it is of %s, which was answered as not charged: `perennial reviews correct %s --charge %d --reason TEXT`", id, id, f.AmountCents)
 		}
 		kind, cents := "external", f.AmountCents
 		if cents < 0 { // more is recorded than the order cost
 			kind, cents = "top-up", -cents
 		}
-		f.Explanation += fmt.Sprintf("; if it was bought at the provider's own site: perennial ledger record --kind %s --cents %d --order %s", kind, cents, no)
+		f.Explanation += fmt.Sprintf("; if it was bought at the provider's own site: `perennial ledger record --kind %s --cents %d --order %s --reason TEXT`", kind, cents, no)
 	}
 	p.find(f)
 }

@@ -549,6 +549,9 @@ func PlannedProxies(f fact.SweepPlanned) (all []Included) {
 			switch priced := planned.Proxies - planned.UnknownPrice; {
 			case priced > 0:
 				one.EstimateCents = fact.Known(fact.Share(planned.EstimateCents, i, priced))
+				if priced > 1 {
+					one.PriceFrom = PriceAverage
+				}
 			case planned.ListPriceCents > 0: // the proxy is alone in its command
 				one.SetList(fact.Known(planned.ListPriceCents))
 			}

@@ -17,10 +17,11 @@ import (
 
 // Sources of a price.
 const (
-	PriceOwn  = "its own last renewal"
-	PriceKind = "the last renewal of its country, region, line, type and protocol"
-	PriceList = "list price, no renewal paid yet"
-	PriceNone = "unknown"
+	PriceOwn     = "its own last renewal"
+	PriceAverage = "average of the proxies in one command"
+	PriceKind    = "the last renewal of its country, region, line, type and protocol"
+	PriceList    = "list price, no renewal paid yet"
+	PriceNone    = "unknown"
 )
 
 // Kind has the fields that determine a proxy's price.
