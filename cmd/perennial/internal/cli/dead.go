@@ -95,21 +95,24 @@ func (a operateCommands) deadRequeue() *cobra.Command {
 	var file string
 	var q verbs.DeadRequest
 	c := newCommand("requeue SEQ", "Requeue a dead letter, unchanged or from --file", a.withLetter(func(ctx context.Context, r *remote, l letters.Letter) error {
+		data, err := a.corrected(ctx, file, l.Dead.Data)
+		if err != nil {
+			return err
+		}
+		kind := queue.KindOf(r.account, l.Dead.Subject)
+		if _, err := contentHash(kind, data); err != nil {
+			return usage("it would be refused again, so nothing was published: %w\ncorrect it, and use --file FILE", err)
+		}
 		if q.Seq = l.Seq; file == "" {
 			if _, answered, err := askIfRunning(ctx, r, verbs.DeadRequeue, q); answered {
 				return a.printLetter("requeued", l, err)
 			}
-		}
-		data, err := a.corrected(ctx, file, l.Dead.Data)
-		if err != nil {
-			return err
 		}
 		noted := q
 		noted.ContentHash = command.MessageHash(data)
 		if _, _, err := askIfRunning(ctx, r, verbs.DeadRequeue, noted); err != nil {
 			return fmt.Errorf("nothing was published: %w", err)
 		}
-		kind := queue.KindOf(r.account, l.Dead.Subject)
 		if err := publish.New(r.JetStream()).Publish(ctx, r.account, publish.Outgoing{Kind: kind, Data: data}); err != nil {
 			return fmt.Errorf("publish it again: %w", err)
 		}

@@ -35,6 +35,9 @@ func TestDeadLettersAreReadCorrectedAndDropped(t *testing.T) {
 	if out, _, code = w.cli("dead", "show", "2", "-o", "json"); code != 0 || !strings.Contains(out, `\\xff\\xfe`) {
 		t.Errorf("exit %d\n%s", code, out)
 	}
+	if _, errs, code = w.cli("dead", "requeue", "1"); code != cli.ExitUsage || !strings.Contains(errs, "it would be refused again, so nothing was published: ") {
+		t.Errorf("unchanged: exit %d\n%s", code, errs)
+	}
 	w.write("good.json", `{"id":"mended","duration_days":30,"proxy_ids":["px_1"]}`, 0o600)
 	if out, errs, code = w.cli("dead", "requeue", "1", "--file", "good.json"); code != 0 || out != "requeued: dead letter 1, perennial.commands.main.proxy.renew\n" {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
