@@ -177,11 +177,19 @@ func unbookedText(u tables.Unbooked, currency string) string {
 
 func (a ledgerCommands) ledgerEntries() *cobra.Command {
 	var from int64
+	var since time.Duration
 	var limit int
 	c := newCommand("entries", "List postings in the order they were booked", a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) error {
 		currency, err := l.Currency(ctx)
 		if err != nil {
 			return err
+		}
+		if since > 0 {
+			seq, err := l.SeqAt(ctx, time.Now().Add(-since))
+			if err != nil {
+				return err
+			}
+			from = max(from, seq+1)
 		}
 		buffered, out := *a.app, bufio.NewWriter(a.stdout) // there may be millions of entries
 		buffered.stdout = out
@@ -197,6 +205,7 @@ func (a ledgerCommands) ledgerEntries() *cobra.Command {
 		return errors.Join(err, out.Flush(), a.entriesContinue(next))
 	}))
 	wholeVar(c.Flags(), &from, "from", 0, "start at this journal sequence")
+	c.Flags().Var(span{&since}, "since", "only entries booked within this time, such as 1d or 12h")
 	limitFlag(c, &limit, 1000, "how many")
 	return c
 }

@@ -86,6 +86,9 @@ func TestTheProgramArchivesWhatIsOldAndPublished(t *testing.T) {
 	w := oldWorld(t, "")
 	before := decode[tables.Balance](t, w.mustCLI("ledger", "balance", "-o", "json"))
 	entries := w.mustCLI("ledger", "entries", "-n", "20000")
+	if got := w.mustCLI("ledger", "entries", "-n", "20000", "--since", "1d"); got != entries {
+		t.Errorf("the entries of a day:\n%s\nand all:\n%s", got, entries)
+	}
 	out := w.archiveOld("--to", w.dir)
 	if out.FirstSeq != 1 || out.LastSeq < 400 || out.LastSeq > 600 || filepath.Dir(out.File) != w.dir || out.BytesAfter >= out.BytesBefore {
 		t.Errorf("%+v", out)
