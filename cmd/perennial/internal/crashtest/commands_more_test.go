@@ -86,8 +86,8 @@ func TestTheProgramArchivesWhatIsOldAndPublished(t *testing.T) {
 	w := oldWorld(t, "")
 	before := decode[tables.Balance](t, w.mustCLI("ledger", "balance", "-o", "json"))
 	entries := w.mustCLI("ledger", "entries", "-n", "20000")
-	if got := w.mustCLI("ledger", "entries", "-n", "20000", "--since", "1d"); got != entries {
-		t.Errorf("the entries of a day:\n%s\nand all:\n%s", got, entries)
+	if out, errs, code := w.cli("ledger", "entries", "--since", "1d"); code != cli.ExitDone || !strings.Contains(out, "first/0001") || strings.Count(out, "\n") >= strings.Count(entries, "\n") {
+		t.Errorf("the entries of a day: exit %d\n%s%s", code, out, errs)
 	}
 	out := w.archiveOld("--to", w.dir)
 	if out.FirstSeq != 1 || out.LastSeq < 400 || out.LastSeq > 600 || filepath.Dir(out.File) != w.dir || out.BytesAfter >= out.BytesBefore {
