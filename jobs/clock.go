@@ -8,14 +8,14 @@ import (
 	"perennial/upstream"
 )
 
-// clocksApart is the largest possible difference between two runners' clocks, because each
-// may differ from the provider's by upstream.MaxSkew. Facts from another runner may be that
-// far in the future even if this machine's clock is right.
+// clocksApart is the largest possible difference between two runners' clocks. Each runner's clock
+// may differ from the provider's clock by upstream.MaxSkew. A fact from another runner may be
+// that far in the future even if this machine's clock is right.
 const clocksApart = 2 * upstream.MaxSkew
 
-// clock combines three clocks: the machine's wall clock, its monotonic clock since the start
-// of the process, and the provider's clock as read from replies. The age of an attempt that
-// may have executed is the largest of the three ages.
+// clock combines three clocks: the machine's wall clock, its monotonic clock since the start of
+// the process, and the provider's clock as read from replies. Each clock gives an age for an
+// attempt that may have executed. The largest of these ages counts.
 type clock struct {
 	now   func() time.Time
 	start time.Time // includes the monotonic reading
@@ -28,7 +28,7 @@ type clock struct {
 
 func newClock(now func() time.Time) *clock { return &clock{now: now, start: now()} }
 
-// since sets highWater, the time of the latest fact in the ledger.
+// highWater is the time of the latest fact in the ledger.
 func (c *clock) since(highWater time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,8 +69,8 @@ func (c *clock) Provider() time.Time {
 	return c.server.Add(c.now().Sub(c.heardAt)).UTC()
 }
 
-// Elapsed returns the time since an instant, by whichever of the three clocks gives the
-// largest value. It returns 0 for nil.
+// Elapsed returns the time that has passed since an instant. If the three clocks differ, it
+// returns the longest time. If since is nil, it returns 0.
 func (c *clock) Elapsed(since *time.Time) time.Duration {
 	if since == nil {
 		return 0
@@ -90,8 +90,8 @@ func (c *clock) Skew() (skew time.Duration, heard bool) {
 
 func (c *clock) skew() time.Duration { return c.heardAt.Round(0).Sub(c.server) }
 
-// Wrong returns why the machine's clock cannot be trusted, or "" if it can. While the clock
-// is wrong, no attempt that may have executed is repeated.
+// Wrong returns why the machine's clock cannot be trusted. It returns "" if the clock can be
+// trusted. While the clock is wrong, no attempt that may have executed is repeated.
 func (c *clock) Wrong() string {
 	now := c.now()
 	c.mu.Lock()

@@ -59,8 +59,8 @@ func (g *rateGate) GiveBack() {
 	g.spare++
 }
 
-// take takes a token and reports whether one was available. A returned token counts only
-// while the limiter has room, so that the total never exceeds the burst.
+// Takes a token and reports whether one was available. A returned token counts only while the
+// limiter has room, so that the total never exceeds the burst.
 func (g *rateGate) take() bool {
 	if g.takeSpare() {
 		return true
@@ -80,8 +80,8 @@ func (g *rateGate) takeSpare() bool {
 	return true
 }
 
-// readEvery guarantees every fourth turn to the longest-waiting read when other requests
-// compete for every turn. Without this share, polls could delay the listings that schedules
+// readEvery guarantees every fourth turn to the read that has waited longest, if other requests
+// compete for every turn. Without this guarantee, polls could delay the listings that schedules
 // need indefinitely.
 const readEvery = 4
 
@@ -115,8 +115,8 @@ func (g *rateGate) Pass(ctx context.Context, p gatePriority) error {
 	}
 }
 
-// pump takes one token at a time and gives it to the caller whose turn it is. It returns
-// when no caller is waiting, so an idle gate needs no goroutine.
+// Takes one token at a time and gives it to the caller whose turn it is. It returns when no
+// caller is waiting, so an idle gate needs no goroutine.
 func (g *rateGate) pump() {
 	for {
 		more, spare := g.prune()
@@ -166,8 +166,9 @@ func (g *rateGate) serve() {
 	}
 }
 
-// oldestRead returns the index of the longest-waiting read, or -1. A linear search is
-// enough, because the account's concurrency bounds the number of waiting requests.
+// oldestRead returns the index of the longest-waiting read. It returns -1 if no read waits. A
+// linear search is enough, because the account's concurrency bounds the number of waiting
+// requests.
 func (g *rateGate) oldestRead() int {
 	oldest := -1
 	for i, w := range g.waiting {

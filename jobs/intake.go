@@ -158,12 +158,13 @@ func (in *intaker) logFailedIntake(ctx context.Context, err error) error {
 	return sleep.For(ctx, time.Second)
 }
 
-// restAfter is how long a line may be without room before its prefetched messages return to
-// the stream.
+// restAfter is how long the queue may have no room for the commands of a line (kind and
+// priority). After that time, the line's prefetched messages return to the stream.
 const restAfter = 2 * time.Second
 
-// waitForRoom waits for room in a line's place and returns the number of commands that fit.
-// If there is still no room after restAfter, the line's messages return to the stream.
+// waitForRoom waits until the queue has room for commands of a line. It returns the number of
+// commands that fit. If there is still no room after restAfter, the line's messages return to the
+// stream.
 func (in *intaker) waitForRoom(ctx context.Context, line queue.Line) (int, error) {
 	timer := time.NewTimer(restAfter)
 	defer timer.Stop()
@@ -202,7 +203,7 @@ type arrival struct {
 	conflict string // the reason for a conflict; "" for none
 }
 
-// forget clears the results of an acceptance that was rolled back.
+// Clears the results of an acceptance that was rolled back.
 func (a *arrival) forget() {
 	a.jobs, a.started, a.dead, a.absorbed, a.conflict = nil, false, "", false, ""
 }
@@ -270,7 +271,7 @@ func (in *intaker) ackBatch(ctx context.Context, arrivals []*arrival) (failed er
 	return failed
 }
 
-// answer replies to the inbox of a command that will get no command.finished event.
+// A command that will get no command.finished event gets a reply in its inbox.
 func (in *intaker) answer(a *arrival) {
 	switch {
 	case a.inbox == "":
@@ -312,8 +313,8 @@ func (in *intaker) putBack(a *arrival, delay time.Duration) error {
 	return a.msg.Nak(delay)
 }
 
-// place returns the place in which room is reserved for the command. It depends on the line,
-// even if the command itself sets another priority.
+// The place depends on the line on which the command arrived, even if the command itself sets
+// another priority.
 func (a *arrival) place() place {
 	return placeOf(queue.Line{Kind: a.msg.Kind, Priority: a.msg.Priority})
 }
@@ -325,8 +326,8 @@ func (a *arrival) id() string {
 	return a.cmd.ID
 }
 
-// read parses one message. A message without a usable id is stored as a dead letter before
-// it is acknowledged; read then returns nil, nil.
+// A message without a usable id is stored as a dead letter before it is acknowledged. For such a
+// message, read returns nil, nil.
 func (in *intaker) read(ctx context.Context, m *intake.Message) (*arrival, error) {
 	a := &arrival{msg: m, kind: KindOf(m.Kind), inbox: queue.ReplyTo(m.Header), trace: fact.TraceOf(queue.Header(m.Header, "traceparent"), queue.Header(m.Header, "tracestate"))}
 	if to := queue.Header(m.Header, queue.HeaderReplyTo); to != "" && a.inbox == "" {
@@ -348,9 +349,8 @@ func (in *intaker) read(ctx context.Context, m *intake.Message) (*arrival, error
 	return a, nil
 }
 
-// parse parses the message's command and determines its content hash. Invalid content is
-// hashed as raw bytes, unless an earlier version may have accepted it; then it is hashed as
-// a command.
+// parse parses the message's command and determines its content hash. Invalid content is hashed
+// as raw bytes. It is hashed as a command if an earlier version may have accepted it.
 func (a *arrival) parse(rules command.Rules) (err error) {
 	a.cmd, err = command.Parse(a.kind, a.msg.Data, rules)
 	a.cmd.Trace = a.trace
@@ -368,8 +368,8 @@ func (a *arrival) parse(rules command.Rules) (err error) {
 	return err
 }
 
-// TakingSince returns the start of the current write of commands to the ledger, or zero if no
-// write is in progress.
+// TakingSince returns the start of the current write of commands to the ledger. It returns zero
+// if no write is in progress.
 func (in *intaker) TakingSince() time.Time {
 	if at := in.taking.Load(); at != 0 {
 		return time.UnixMicro(at)
@@ -494,8 +494,8 @@ func startsNow(tx *ledger.Tx, a *arrival, planned []fact.Planned) (p checked, at
 	return p, atOnce, err
 }
 
-// unclaimed divides a command's proxies: ids may be renewed, and skipped are reserved by
-// other operations.
+// unclaimed divides a command's proxies: ids are the proxies that no operation has reserved, and
+// skipped are those that other operations have reserved.
 func unclaimed(tx *ledger.Tx, c command.Command) (ids []string, skipped []fact.SkippedProxy, err error) {
 	for _, id := range c.ProxyIDs {
 		holder, err := tx.Claimant(id)

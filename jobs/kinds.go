@@ -11,7 +11,7 @@ import (
 	"perennial/upstream"
 )
 
-// kind is how commands of one kind are read from the stream, queued and sent.
+// kind says how commands of one kind are read from the stream, queued and sent.
 type kind struct {
 	subject  queue.Kind // in the commands stream
 	lane     lane
@@ -41,8 +41,8 @@ func rowOf(k fact.Kind) kind {
 	return row
 }
 
-// KindOf returns the ledger's kind for a subject, or "" if the subject is unknown. Parsing a
-// command of an unknown kind fails.
+// KindOf returns the ledger's kind for a subject. It returns "" if the subject is unknown.
+// Parsing a command of an unknown kind fails.
 func KindOf(subject queue.Kind) fact.Kind {
 	for k, row := range kinds {
 		if row.subject == subject {

@@ -49,7 +49,7 @@ func (l *link) passRead(ctx context.Context) error {
 var errThrottled = errors.New("the provider has asked to wait")
 
 // passNow waits for a read's turn. During a Retry-After it returns errThrottled instead of
-// waiting. A precheck then starts again, because its earlier reads would be stale.
+// waiting. The precheck starts again in that case, because its earlier reads would be stale.
 func (l *link) passNow(ctx context.Context, p gatePriority) error {
 	if l.pauses.throttled() {
 		return errThrottled

@@ -59,8 +59,8 @@ func (q *loader) job(record fact.Operation, c command.Command, ids []string) *jo
 	return j
 }
 
-// load returns the job of a record, with its command and, for a renewal, the proxies that
-// are still to be renewed.
+// Returns the job of a record, with its command and, for a renewal, the proxies that are still to
+// be renewed.
 func (q *loader) load(ctx context.Context, record fact.Operation) (*job, error) {
 	c, err := q.command(ctx, record.CommandID)
 	if err != nil {
@@ -83,9 +83,9 @@ func (q *loader) load(ctx context.Context, record fact.Operation) (*job, error) 
 	return j, err
 }
 
-// onlyPresumed reports whether the operation's only request that may have executed is one that
-// is presumed after a restore. A real attempt is dated to its intent, a presumed one to the
-// start of the lost time.
+// onlyPresumed reports whether the operation has only one request that may have executed, and
+// whether that request is presumed after a restore. A real attempt has the time of its intent. A
+// presumed attempt has the time at which the lost time started.
 func (q *loader) onlyPresumed(ctx context.Context, record fact.Operation) (bool, error) {
 	if record.Ambiguous != 1 || record.BodySeq == 0 || record.FirstAmbiguousAt == nil || record.State == fact.StateOpen || record.State.Ended() {
 		return false, nil
@@ -113,8 +113,8 @@ func (q *loader) keep(c command.Command) {
 	q.kept[c.ID] = c
 }
 
-// command returns an accepted command, from the cache or the journal. Its ProxyIDs are
-// empty, because each operation has its own.
+// Returns an accepted command, from the cache or the journal. Its ProxyIDs are empty, because
+// each operation has its own.
 func (q *loader) command(ctx context.Context, id string) (command.Command, error) {
 	q.mu.Lock()
 	c, kept := q.kept[id]
@@ -166,10 +166,10 @@ func (q *loader) enqueueTo(ctx context.Context, record fact.Operation, push func
 	return nil
 }
 
-// nextOf returns the first accepted operation of a careful command, or "" if none may start.
-// None may start while the cost of another operation is undecided: while that operation is
-// being sent, on hold, or waiting without an attempt that may have executed. If such an
-// attempt exists, the operation counts at its estimate and does not block the others.
+// nextOf returns the first accepted operation of a careful command. It returns "" if none may
+// start. None may start while the cost of another operation is undecided: while that operation is
+// being sent, on hold, or waiting without an attempt that may have executed. An operation with
+// such an attempt counts at its estimate and does not block the others.
 func nextOf(ctx context.Context, l *ledger.Ledger, commandID string) (next string, err error) {
 	all, err := l.Operations.OperationsOf(ctx, commandID)
 	if err != nil {
@@ -225,8 +225,8 @@ func (q *loader) runDueLoop(ctx context.Context) error {
 	}
 }
 
-// miss makes runDueLoop queue all operations that are neither queued nor due, after err
-// prevented that for one of them.
+// Makes runDueLoop queue all operations that are neither queued nor due. err is the reason why
+// one of them could not be queued.
 func (q *loader) miss(err error) {
 	q.missed.Store(&err)
 	q.wakeDueLoop()
@@ -243,7 +243,8 @@ func (q *loader) queueMissed(ctx context.Context) bool {
 	return err == nil && q.missed.CompareAndSwap(was, nil)
 }
 
-// Unqueued returns why operations that could be executed are not queued, or nil.
+// Unqueued returns why operations that could be executed are not queued. It returns nil if there
+// are none.
 func (q *loader) Unqueued() error {
 	if err := q.missed.Load(); err != nil {
 		return *err
@@ -251,7 +252,8 @@ func (q *loader) Unqueued() error {
 	return nil
 }
 
-// due selects the due operations of one state and kind. They use the capacity of lane.
+// due selects the due operations of one state and kind. lane is the lane of the queue in which
+// they use capacity.
 type due struct {
 	state fact.State
 	kind  fact.Kind

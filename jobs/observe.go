@@ -67,9 +67,8 @@ func seenOf(ctx context.Context, l *ledger.Ledger, ids []string, observed map[st
 	return unseen, nil
 }
 
-// listFor reads pages of the proxy list until all proxies in unseen are found. It makes no
-// more requests than reading each proxy would take. It returns the proxies that are still
-// missing.
+// listFor reads pages of the proxy list until all proxies in unseen are found. It makes at most
+// one request for each proxy in unseen. It returns the proxies that are still missing.
 func (c *checker) listFor(ctx context.Context, priority gatePriority, unseen []string, observed map[string]time.Time) ([]string, error) {
 	c.listing.Lock() // other workers use the list that one worker reads
 	defer c.listing.Unlock()
@@ -111,9 +110,9 @@ func (c *checker) noteAll(ctx context.Context, at time.Time, page []upstream.Pro
 	return c.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Observe(0, known...) })
 }
 
-// seenNow returns the known expiries of proxies, read inside the writer's transaction. It
-// serves commands whose intent is committed with their acceptance. ok is false if a proxy
-// must be read first.
+// seenNow returns the known expiries of proxies, read inside the writer's transaction. It is for
+// commands whose acceptance and intent are committed together. ok is false if a proxy must be
+// read first.
 func seenNow(tx *ledger.Tx, ids []string) (observed map[string]time.Time, ok bool, err error) {
 	observed = make(map[string]time.Time, len(ids))
 	for _, id := range ids {

@@ -28,8 +28,8 @@ type pauses struct {
 	all map[pauseKey]tables.Pause
 	// unrecorded has the pauses that are in force but not yet in the ledger.
 	unrecorded map[pauseKey]decide.Pause
-	// closed is true while the wallet is read; no new request that charges is then sent. It is
-	// not a pause: no fact records it, and no probe ends it.
+	// closed is true while the wallet is read. Meanwhile no new request that charges is sent.
+	// closed is not a pause: no fact records it, and no probe ends it.
 	closed bool
 }
 
@@ -50,7 +50,7 @@ func (p *pauses) load(ctx context.Context, l *ledger.Ledger) error {
 	return nil
 }
 
-// put adds a pause. It keeps a pause of the same scope and cause that ends later.
+// Adds a pause. It keeps a pause of the same scope and cause that ends later.
 func (p *pauses) put(x tables.Pause) {
 	p.mu.Lock()
 	have, ok := p.all[pauseKey{x.Scope, x.Cause}]
@@ -64,7 +64,7 @@ func (p *pauses) put(x tables.Pause) {
 	p.changed()
 }
 
-// drop removes the pause x, unless the pause was extended after x was read.
+// Removes the pause x, unless the pause was extended after x was read.
 func (p *pauses) drop(x tables.Pause) {
 	p.mu.Lock()
 	if have, ok := p.all[pauseKey{x.Scope, x.Cause}]; ok && sameEnd(have.Until, x.Until) {
@@ -75,15 +75,14 @@ func (p *pauses) drop(x tables.Pause) {
 	p.changed()
 }
 
-// reaches reports whether a pause until end lasts at least as long as a pause until other.
-// nil means no end.
+// Reports whether a pause until end lasts at least as long as a pause until other. nil means no
+// end.
 func reaches(end, other *time.Time) bool {
 	return end == nil || other != nil && !end.Before(*other)
 }
 
 func sameEnd(a, b *time.Time) bool { return reaches(a, b) && reaches(b, a) }
 
-// restored returns the pause after a restore, if it is in force.
 func (p *pauses) restored() (tables.Pause, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,7 +100,8 @@ func (p *pauses) byHand() (tables.Pause, bool) {
 	return x, paused && !unrecorded
 }
 
-// recorded updates unrecorded after an attempt to record x. err is the attempt's error.
+// err is the error of an attempt to record the pause x. A pause in force stays in unrecorded
+// until it is recorded.
 func (p *pauses) recorded(x decide.Pause, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,8 +119,8 @@ func (p *pauses) listUnrecorded() []decide.Pause {
 	return slices.Collect(maps.Values(p.unrecorded))
 }
 
-// covers reports whether this pause, or a longer pause with the same scope and cause, is in
-// force and recorded.
+// Reports whether this pause, or a longer pause with the same scope and cause, is in force and
+// recorded.
 func (p *pauses) covers(x decide.Pause) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,8 +155,8 @@ func (p *pauses) isClosed() bool {
 	return p.closed
 }
 
-// until reports whether pauses block a lane, and when the last of them ends. end is zero if
-// one of them has no end.
+// Reports whether pauses block a lane, and when the last of these pauses ends. end is zero if one
+// of the pauses has no end.
 func (p *pauses) until(l lane) (end time.Time, blocked bool) { return p.untilBut(l, "") }
 
 // untilBut is like until, but ignores pauses with the given cause.
@@ -191,8 +191,8 @@ func (p *pauses) list() []tables.Pause {
 	return out
 }
 
-// holds starts, ends and records the account's pauses, both automatic pauses and those of
-// operators.
+// holds is the part of the runner that starts, ends and records the account's pauses: automatic
+// pauses and the pauses of operators.
 type holds struct {
 	*Config
 	pauses   *pauses
@@ -202,9 +202,9 @@ type holds struct {
 	doubt sync.Mutex // held while the pause after a restore is changed
 }
 
-// pause starts, records and logs a pause, unless an equal or longer pause is in force and
-// recorded. If the ledger cannot be written, pause returns the error; the pause is then in
-// force and is recorded later.
+// A pause is started, recorded and logged, unless an equal or longer pause is in force and
+// recorded. If the ledger cannot be written, the method returns the error. The pause is in force
+// even so, and is recorded later.
 func (h *holds) pause(ctx context.Context, x decide.Pause) error {
 	if x.Until != nil { // in the ledger's precision
 		until := x.Until.Truncate(time.Microsecond)
@@ -242,7 +242,8 @@ func (h *holds) recordPause(ctx context.Context, x decide.Pause) error {
 	return err
 }
 
-// untilText returns log text about the end of a pause that lasts at least askAgain, or "".
+// untilText returns log text about the end of a pause. It returns "" if the pause has no end or
+// ends within askAgain.
 func untilText(until *time.Time, now time.Time) string {
 	if until == nil || until.Sub(now) < askAgain {
 		return ""
@@ -250,8 +251,8 @@ func untilText(until *time.Time, now time.Time) string {
 	return "; that is until " + until.Format(time.RFC3339) + ", unless the provider answers a read before, or `perennial accounts resume` ends it"
 }
 
-// resume ends the pause x. It does nothing if the pause was extended. If the ledger cannot
-// be written, the pause stays in force.
+// Ends the pause x. It does nothing if the pause was extended. If the ledger cannot be written,
+// the pause stays in force.
 func (h *holds) resume(ctx context.Context, x tables.Pause, detail string) {
 	// The error can be ignored: resumeAs logs it, and the pause is probed again.
 	_ = h.resumeAs(ctx, x, fact.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: detail})
@@ -332,8 +333,8 @@ type prober struct {
 	link   *link
 }
 
-// probe tests whether pauses can end, and ends those that can, until it is cancelled. The
-// interval between probes grows.
+// probe tests whether pauses can end, and ends each pause that can. It returns when ctx ends. The
+// interval between tests grows.
 func (p *prober) probe(ctx context.Context) error {
 	probes, next := sleep.Doubling(2*probeFirst, probeMost), p.Clock()
 	for {
@@ -420,9 +421,9 @@ func (l *link) mayAsk(x tables.Pause) bool {
 	return false
 }
 
-// PauseByHand pauses the account until ResumeByHand. It returns a RefusedError if the name
-// or the reason is missing. It returns the ledger's error if the pause could not be
-// recorded; the pause is then in force and is recorded as soon as possible.
+// PauseByHand pauses the account until ResumeByHand. It returns a RefusedError if the name or the
+// reason is missing. It returns the ledger's error if the pause could not be recorded. The pause
+// is in force even so, and is recorded as soon as possible.
 func (h *holds) PauseByHand(ctx context.Context, by, reason string) error {
 	if err := desk.CheckSigned(by, reason); err != nil {
 		return err
@@ -435,7 +436,7 @@ func (h *holds) PauseByHand(ctx context.Context, by, reason string) error {
 }
 
 // PausedByHand returns the operator's pause, if one is in force and recorded. A second
-// PauseByHand does not replace its reason.
+// PauseByHand does not replace the reason of that pause.
 func (h *holds) PausedByHand() (tables.Pause, bool) { return h.pauses.byHand() }
 
 // ResumeByHand ends all pauses, whatever their cause or end, and returns how many it ended.

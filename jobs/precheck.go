@@ -51,8 +51,8 @@ type unreadError struct {
 func (e *unreadError) Error() string { return e.what + ": " + e.err.Error() }
 func (e *unreadError) Unwrap() error { return e.err }
 
-// postpone delays an operation after a failed precheck. If a pause is in force, the
-// operation is queued again. Otherwise it waits, longer after each failure.
+// postpone delays an operation after a failed precheck. If a pause is in force, the operation is
+// queued again. Otherwise the operation waits. Each failure makes the wait longer.
 func (a *attempts) postpone(ctx context.Context, j *job, failure error) error {
 	if errors.Is(failure, errThrottled) || a.pauses.blocked(j.lane) {
 		a.ready.requeue(j)
@@ -84,7 +84,7 @@ func (c *checker) precheck(ctx context.Context, j *job, p *checked) (decide.Deci
 }
 
 // precheckProxies reads the proxies, because an operator may have renewed them by hand. For a
-// guarded command it reads each proxy and leaves out those that are no longer due. For an
+// guarded command it reads each proxy and leaves out the proxies that are no longer due. For an
 // unguarded command it reads only proxies whose expiry is unknown.
 func (c *checker) precheckProxies(ctx context.Context, j *job, p *checked) (d decide.Decision, err error) {
 	h := decide.Prechecked{
@@ -118,8 +118,8 @@ func expiriesOf(seen []decide.Seen, ids []string) map[string]time.Time {
 	return observed
 }
 
-// cannotBuild returns the fact to record if the operation's request cannot be built, or nil
-// if it can.
+// cannotBuild returns the fact to record if the operation's request cannot be built. It returns
+// nil if the request can be built.
 func (c *checker) cannotBuild(j *job) fact.Fact {
 	if d := decide.Decide(j.op, decide.Prechecked{NamesCIDRs: j.cmd.NamesCIDRs(), CIDRField: c.CIDRField}); !d.Send {
 		return d.Facts[0]
@@ -144,8 +144,8 @@ func (c *checker) readSeen(ctx context.Context, j *job, h *decide.Prechecked) er
 	return nil
 }
 
-// noteUnread adds an unreadable proxy to h. It returns the error if the other proxies need
-// not be tried, because the cause concerns the account or may be an outage.
+// noteUnread adds an unreadable proxy to h. It returns the error if the cause concerns the
+// account or may be an outage. The remaining proxies need not be tried in that case.
 func (c *checker) noteUnread(ctx context.Context, j *job, h *decide.Prechecked, id string, unread *unreadError) error {
 	failed := c.precheckFailed(unread)
 	if ctx.Err() != nil || !failed.OfOneProxy() {
@@ -204,8 +204,8 @@ func (c *checker) current(ctx context.Context, j *job, id string) (tables.Proxy,
 	return c.readProxy(ctx, j, id)
 }
 
-// readProxy reads one proxy at the provider. Once the operation no longer waits for
-// unreadable proxies, each read has a shorter timeout, because each may hang.
+// readProxy reads one proxy at the provider. If the operation no longer waits for unreadable
+// proxies, the read has a shorter timeout, because every one of its reads may hang.
 func (c *checker) readProxy(ctx context.Context, j *job, id string) (tables.Proxy, error) {
 	if err := c.link.passNow(ctx, j.turn()); err != nil {
 		return tables.Proxy{}, err
@@ -231,7 +231,7 @@ func (c *checker) readProxy(ctx context.Context, j *job, id string) (tables.Prox
 }
 
 // noteRead records whether proxies can be read. It ignores failures of unguarded operations,
-// because those do not require a key with read permission.
+// because such operations do not require a key with read permission.
 func (c *checker) noteRead(ctx context.Context, j *job, id string, err error) {
 	failed, replied := errors.AsType[*upstream.Error](err)
 	scope := errors.Is(err, upstream.CodeInsufficientScope)

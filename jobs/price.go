@@ -43,8 +43,8 @@ func (q *pricing) price(ctx context.Context, j *job, p *checked) (decide.Decisio
 	return q.decidePrice(ctx, j, p, h)
 }
 
-// again repeats the decision of price just before the intent. Meanwhile, other spending may
-// have changed, and another operation may have shown or changed a price.
+// The price decision is made again just before the intent. Since the first decision, other
+// spending may have changed, and another operation may have shown or changed a price.
 func (q *pricing) again(ctx context.Context, j *job, p *checked) (decide.Decision, error) {
 	h := p.priced
 	if !p.estimate.Known() || j.op.Kind.OfProxies() {
@@ -56,8 +56,8 @@ func (q *pricing) again(ctx context.Context, j *job, p *checked) (decide.Decisio
 	if err != nil || !d.Send || d.Estimate.Known() {
 		return d, err
 	}
-	// An operation that shows the price may have settled after readPrices. Another read then
-	// finds the price.
+	// Another operation may have settled after readPrices and shown the price. A second read
+	// finds that price.
 	if err := q.readPrices(ctx, j, p.ids, &h); err != nil {
 		return decide.Decision{}, err
 	}
@@ -109,8 +109,7 @@ func (q *pricing) readPrices(ctx context.Context, j *job, ids []string, h *decid
 	panic("jobs: kind " + string(j.op.Kind) + " has no price")
 }
 
-// quotes reads the price of each item of an order. It stops after the first item without a
-// price.
+// Reads the price of each item of an order. It stops after the first item without a price.
 func (q *pricing) quotes(ctx context.Context, j *job, h *decide.Priced) error {
 	for _, item := range j.cmd.Items {
 		cents, err := q.quote(ctx, j.turn(), item, j.cmd.DurationDays)

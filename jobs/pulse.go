@@ -41,9 +41,8 @@ func (p *pulse) ended(kind string) {
 	delete(p.unsettled, kind)
 }
 
-// left records an attempt without a definite outcome, and why. of is the object of the
-// attempt: consecutive attempts on the same object count once. If of is "", every attempt
-// counts.
+// An attempt had no definite outcome, and why is the reason. of is the object of the attempt:
+// consecutive attempts on the same object count once. If of is "", every attempt counts.
 func (p *pulse) left(kind, of, why string, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,7 +60,7 @@ func (p *pulse) left(kind, of, why string, now time.Time) {
 	p.unsettled[kind] = x
 }
 
-// note records the end of a request. failure is nil if the API replied.
+// Records the end of a request. failure is nil if the API replied.
 func (p *pulse) note(now time.Time, failure error) {
 	if errors.Is(failure, context.Canceled) { // it says nothing about the API
 		return
@@ -75,7 +74,7 @@ func (p *pulse) note(now time.Time, failure error) {
 	p.failed, p.last = p.failed+1, failure
 }
 
-// silence returns err if it shows that the API did not reply, or nil.
+// silence returns err if err shows that the API did not reply. Otherwise it returns nil.
 func silence(err error) error {
 	if failed, ok := errors.AsType[*upstream.Error](err); ok && failed.Code != "" {
 		err = nil
@@ -105,9 +104,9 @@ const (
 	readOrder  = "poll"
 )
 
-// Unsettled describes the kinds of requests that have had no definite outcome for a while,
-// even if the provider replies to other requests. The kinds are the POSTs of each operation
-// kind, proxy reads before a charge, and order reads. It returns "" if there are none.
+// Unsettled describes the kinds of requests that have had no definite outcome for a while, even
+// if the provider replies to other requests. The kinds are the POSTs of each operation kind,
+// proxy reads before a charge, and order reads. It returns "" if there are no such requests.
 func (l *link) Unsettled() string {
 	l.pulse.mu.Lock()
 	defer l.pulse.mu.Unlock()
@@ -154,9 +153,9 @@ func (l *link) askInterval() time.Duration {
 	return max(l.AskEvery, time.Duration(10/l.RatePerSecond*float64(time.Second)))
 }
 
-// keepAsking reads the wallet if the last request failed or the provider has not replied
-// for a while. An outage or a refused key is then noticed before the next command must be
-// sent. While the account is paused, the probe of the pause does this instead.
+// keepAsking reads the wallet if the last request failed or the provider has not replied for a
+// while. The read shows an outage or a refused key before the next command must be sent. While
+// the account is paused, the probe of the pause shows it instead.
 func (l *link) keepAsking(ctx context.Context) error {
 	if l.AskEvery <= 0 {
 		<-ctx.Done()

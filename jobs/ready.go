@@ -60,8 +60,8 @@ func (x *reading) end() {
 	delete(x.of.readings, x)
 }
 
-// taken is the capacity that an operation uses: of its place, or of its lane if it came
-// from the ledger.
+// taken is the capacity that an operation uses. An operation from the ledger uses the capacity of
+// its lane. Any other operation uses the capacity of its place.
 type taken struct {
 	place
 	source source
@@ -121,7 +121,7 @@ func (r *ready) pushFrom(s source, j *job) {
 	}
 }
 
-// push queues a job, unless its operation is active or was active after the reading began.
+// Queues a job, unless its operation is active or was active after the reading began.
 func (x *reading) push(s source, j *job) {
 	x.of.mu.Lock()
 	defer x.of.mu.Unlock()
@@ -151,7 +151,7 @@ func (r *ready) add(s source, j *job) {
 	r.cond.Signal()
 }
 
-// done frees the capacity of an operation that has ended or must wait.
+// Frees the capacity of an operation that has ended or must wait.
 func (r *ready) done(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,7 +169,7 @@ func (r *ready) remove(id string) {
 	r.signalRoom()
 }
 
-// free returns how many more jobs from the stream fit in a place.
+// Returns how many more jobs from the stream fit in a place.
 func (r *ready) free(p place) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -190,15 +190,15 @@ func (r *ready) moreRoom() <-chan struct{} {
 	return r.room
 }
 
-// reserve reserves room for a command that was read, until arrive frees it.
+// Reserves room for a command that was read. The room stays reserved until a call of arrive.
 func (r *ready) reserve(p place) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.coming[p]++
 }
 
-// arrive queues the first jobs of a command and frees its reserved room in one step. In two
-// steps, the command would briefly count twice.
+// Queues the first jobs of a command and frees its reserved room in one step. In two steps, the
+// command would briefly count twice.
 func (r *ready) arrive(p place, jobs []*job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -216,7 +216,7 @@ func (r *ready) isActive(id string) bool {
 	return ok
 }
 
-// probe allows one job through a paused lane, to test whether the pause can end.
+// Allows one job through a paused lane, to test whether the pause can end.
 func (r *ready) probe(l lane) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -224,13 +224,13 @@ func (r *ready) probe(l lane) {
 	r.cond.Broadcast()
 }
 
-// wakeAll makes the end of ctx wake every worker that waits in pop.
+// When ctx ends, every worker that waits in pop is woken.
 func (r *ready) wakeAll(ctx context.Context) (stop func() bool) {
 	return context.AfterFunc(ctx, r.broadcast)
 }
 
-// pop waits for the job that goes next and removes it from its queue. The caller must have
-// called wakeAll.
+// Waits for the job that goes next and removes it from its queue. The caller must have called
+// wakeAll.
 func (r *ready) pop(ctx context.Context) (*job, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -251,8 +251,7 @@ func (r *ready) pop(ctx context.Context) (*job, error) {
 	}
 }
 
-// intended removes and returns the queued jobs with a committed intent. It drops the other
-// queued jobs.
+// Removes and returns the queued jobs with a committed intent. It drops the other queued jobs.
 func (r *ready) intended() []*job {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -268,7 +267,7 @@ func (r *ready) intended() []*job {
 	return out
 }
 
-// forget removes the queued jobs without a committed intent, except polls.
+// Removes the queued jobs without a committed intent, except polls.
 func (r *ready) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -286,14 +285,14 @@ func (r *ready) forget() {
 	}
 }
 
-// pollsInARow limits how many consecutive polls precede a request that charges. Polls go
-// first, because paid orders should settle before more is paid (trap 58). Polls even precede
-// jobs with a committed intent: the intake commits intents as fast as they are sent, so
-// polls would otherwise never run.
+// pollsInARow limits how many consecutive polls precede a request that charges. Polls go first,
+// because paid orders should settle before more is paid (trap 58). Polls also go before jobs with
+// a committed intent. The intake commits intents as fast as they are sent, so polls would
+// otherwise never run.
 const pollsInARow = 3
 
-// passedMost is how many times in a row the head of a place may be passed over for another
-// place. Urgent jobs thus go first without starving others.
+// passedMost is how many times in a row the first job of a place may wait while jobs of other
+// places are taken. Urgent jobs go first, but they do not starve the others.
 const passedMost = 3
 
 func (r *ready) first() (best place, found bool) {
@@ -315,13 +314,14 @@ func (r *ready) open(p place) bool {
 	if h.Len() == 0 {
 		return false
 	}
-	// A job with a committed intent is taken even during a pause. send then records that
+	// A job with a committed intent is taken even during a pause. The attempt records that
 	// nothing was sent, and the operation waits.
 	return (*h)[0].sending != nil || !r.pauses.blocked(p.lane) || r.probes[p.lane]
 }
 
-// firstToPay compares the first jobs of the queues whose jobs charge, and returns the place of
-// the job that goes next. The choice is deterministic, because paying has a fixed order.
+// firstToPay compares the first jobs of the queues whose jobs charge. It returns the place of the
+// job that goes next. The choice is deterministic, because the list of these places has a fixed
+// order.
 func (r *ready) firstToPay() (best place, found bool) {
 	for _, p := range paying {
 		if !r.open(p) {
@@ -334,8 +334,8 @@ func (r *ready) firstToPay() (best place, found bool) {
 	return best, found
 }
 
-// goesBefore reports whether the head of p goes before the head of other. Operations that have
-// begun go first, then queues that were passed over at least passedMost times.
+// goesBefore reports whether the first job of p goes before the first job of other. Operations
+// that have begun go first, then queues that were passed over at least passedMost times.
 func (r *ready) goesBefore(p, other place) bool {
 	head, than := (*r.queues[p])[0], (*r.queues[other])[0]
 	if head.begun() || than.begun() {
@@ -351,8 +351,8 @@ func (r *ready) goesBefore(p, other place) bool {
 	return head.before(than)
 }
 
-// countPassed counts a turn for each place whose head could have been chosen instead of the
-// head of gone. It resets the counts of all other places.
+// gone is the place whose first job was taken. Each other place whose first job could have been
+// taken is passed over once more. The counts of all remaining places return to 0.
 func (r *ready) countPassed(gone place) {
 	for _, p := range paying {
 		if p == gone || !r.open(p) {
@@ -437,8 +437,8 @@ func (j *job) place() place {
 // begun reports whether the intent is committed or an attempt may have executed.
 func (j *job) begun() bool { return j.sending != nil || j.priority == priorityAmbiguous }
 
-// turn returns the job's priority at the gate. All jobs that charge share one priority
-// there: ready has already ordered them, and the gate must keep that order.
+// At the gate, all jobs that charge share one priority. The ready queue has already ordered them,
+// and the gate must keep that order.
 func (j *job) turn() gatePriority { return min(j.priority, priorityRenewal) }
 
 func (j *job) before(other *job) bool {
@@ -462,7 +462,6 @@ func (j *job) before(other *job) bool {
 
 type ordered[T any] interface{ before(other T) bool }
 
-// inOrder implements heap.Interface, ordered by before.
 type inOrder[T ordered[T]] []T
 
 func (h inOrder[T]) Len() int           { return len(h) }

@@ -115,8 +115,8 @@ func (b *books) keepReconciling(ctx context.Context) error {
 	})
 }
 
-// passes calls pass after the first wait, and again after the wait that pass returns. It also
-// calls pass reconcileAnswer after answered delivers a value.
+// The function pass is called after the first wait, and again after each wait that it returns. If
+// answered delivers a value, the function is also called after the time reconcileAnswer.
 func passes(ctx context.Context, now func() time.Time, wait time.Duration, answered <-chan struct{}, pass func() time.Duration) error {
 	var check time.Time // when to compare the last answer; zero if it is compared
 	for next := now().Add(wait); ; {
@@ -149,13 +149,13 @@ func (b *books) CompareAnswer() {
 }
 
 // Reconcile compares the books with the provider now. It blocks new requests that charge and
-// waits up to SettleTimeout for requests in progress, so that the wallet can be read
-// exactly. The pass may use the whole rate of reads; orders and renewals still go first.
+// waits up to SettleTimeout for requests in progress, so that the wallet can be read exactly. The
+// pass may use the whole rate of reads; orders and renewals still go first.
 //
-// A finding is published once; agreement is published each time. Reconcile publishes a
-// difference of the wallet immediately. Scheduled passes publish it only if two of them have
-// found it, because a provider may show the wallet late. The error is a RefusedError while
-// the account is paused, otherwise the provider's error.
+// A finding is published once; agreement is published each time. Reconcile publishes a difference
+// of the wallet immediately. Scheduled passes publish it only if two of them have found it,
+// because a provider may show the wallet late. While the account is paused, the error is a
+// RefusedError. Any other error is from the provider.
 func (b *books) Reconcile(ctx context.Context) (reconcile.Reconciliation, error) {
 	return b.reconcile(ctx, b.exactReading, atOnce)
 }
@@ -221,8 +221,8 @@ func (b *books) newReconciler() *reconcile.Reconciler {
 	})
 }
 
-// readsOfAPass returns how many reads a pass may make: as many as fit into half the
-// interval at readShare of the rate, within bounds.
+// readsOfAPass returns how many reads a pass may make. Within fixed bounds, it is the number of
+// reads that fit into half of the interval if they use readShare of the rate.
 func (b *books) readsOfAPass() int {
 	const least, most = 60, 2000
 	if b.ReconcileEvery <= 0 {

@@ -129,8 +129,8 @@ func (r *recovery) begin(ctx context.Context, recovered int) error {
 	})
 }
 
-// lastHolder returns the name of the account's previous runner. It returns this runner's
-// name if the ledger follows no stream, because no other runner is possible then.
+// lastHolder returns the name of the account's previous runner. If the ledger follows no stream,
+// no other runner is possible, and it returns this runner's name.
 func (r *recovery) lastHolder(ctx context.Context) (string, error) {
 	if !r.Ledger.Follows() {
 		return r.Holder, nil
@@ -204,8 +204,8 @@ func (r *recovery) notBefore(ctx context.Context, operationID string) (time.Time
 		since = r.clock.Now()
 	}
 	until := since.Add(inheritWait)
-	// since may come from the clock of a third runner, which may be slow. This runner's own
-	// start time is reliable.
+	// since may come from the slow clock of a third runner. This runner's own start time is
+	// reliable.
 	start, latest := r.clock.start.Round(0).Add(inheritWait), until.Add(clocksApart)
 	if start.After(latest) {
 		start = latest
@@ -217,7 +217,7 @@ func (r *recovery) notBefore(ctx context.Context, operationID string) (time.Time
 }
 
 // refuseEarly returns a RefusedError while another runner's last request for the operation may
-// still arrive. A retry under a new key could then pay a second time.
+// still arrive. Before that request has expired, a retry under a new key could pay a second time.
 func (r *recovery) refuseEarly(ctx context.Context, o fact.Operation) error {
 	if o.Ambiguous == 0 {
 		return nil

@@ -17,8 +17,8 @@ import (
 )
 
 // MayPlan returns a channel that closes once schedules may plan from the ledger's proxy table.
-// Run must have begun, because Run marks another runner's data as out of date, and the pause
-// after a restore must have ended.
+// Run must have begun, because Run marks another runner's data as out of date. The pause after a
+// restore must have ended.
 func (r *recovery) MayPlan() <-chan struct{} { return r.mayPlan }
 
 func (r *recovery) letPlan() {
@@ -162,9 +162,9 @@ func expiryIsKnown(ctx context.Context, l *ledger.Ledger, p upstream.Proxy, rest
 	return true, err
 }
 
-// walletAgrees compares the wallet with the books and adds a difference to found. It
-// replaces the expiry check for proxies whose expiry the ledger never saw: if the wallet
-// agrees, the books lack no payment.
+// walletAgrees compares the wallet with the books and adds a difference to found. It replaces the
+// expiry check for proxies whose expiry the ledger never saw. If the wallet agrees, no payment is
+// missing from the books.
 func (r *recovery) walletAgrees(ctx context.Context, unseen int, found *findings) error {
 	if err := r.link.passRead(ctx); err != nil {
 		return err
@@ -203,8 +203,8 @@ func (f *findings) String() string {
 	return text
 }
 
-// withUnusable returns a read that also returns a list's unusable entries as items, with the
-// fields that are known.
+// withUnusable wraps the function read. The result also has a list's unusable entries as items,
+// with the fields that are known.
 func withUnusable[T any](read func(context.Context, upstream.PageRequest) (upstream.Page[T], error), item func(upstream.Unusable) T) func(context.Context, upstream.PageRequest) (upstream.Page[T], error) {
 	return func(ctx context.Context, r upstream.PageRequest) (upstream.Page[T], error) {
 		page, err := read(ctx, r)
@@ -240,8 +240,8 @@ func everyPage[T upstream.Entry](ctx context.Context, l *link, read func(context
 	return nil
 }
 
-// requeueAccepted replaces the queued versions of accepted operations with those in the
-// ledger. The queued versions do not know that the operations are presumed sent.
+// requeueAccepted queues accepted operations again as they are in the ledger. The queued versions
+// do not know that the operations are presumed sent.
 func (q *loader) requeueAccepted(ctx context.Context) error {
 	q.ready.forget()
 	return q.takeUpMissed(ctx)

@@ -194,8 +194,8 @@ func capacity(c Config) int {
 	return max(4*c.Concurrency, min(16*c.Concurrency, int(c.RatePerSecond)))
 }
 
-// BindingError says that the provider's account does not belong to the ledger, or that the
-// wallet's environment is not the App ID's. Nothing was charged.
+// BindingError says that the provider's account does not belong to the ledger, or that the wallet
+// and the App ID belong to different environments. Nothing was charged.
 type BindingError struct{ Account, Reason string }
 
 func (e *BindingError) Error() string {
@@ -256,7 +256,8 @@ func (r *Runner) Bind(ctx context.Context) error {
 	return nil
 }
 
-// ProviderAccount returns the provider's account that Bind read, or zero before Bind.
+// ProviderAccount returns the provider's account that Bind read. Before Bind it returns the zero
+// value.
 func (r *Runner) ProviderAccount() upstream.Account {
 	if a := r.account.Load(); a != nil {
 		return *a
@@ -291,7 +292,7 @@ func (r *Runner) Load(ctx context.Context) error {
 	return nil
 }
 
-// open appends the first fact, with the ledger's account and the wallet's opening balance.
+// Appends the first fact, with the ledger's account and the wallet's opening balance.
 func (r *Runner) open(ctx context.Context, b fact.Binding, opening int64) (fact.Binding, error) {
 	b.Epoch = fmt.Sprintf("%x", r.Clock().UnixMicro())
 	err := r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
@@ -306,8 +307,8 @@ func (r *Runner) open(ctx context.Context, b fact.Binding, opening int64) (fact.
 	return b, nil
 }
 
-// Binding returns the provider account that the ledger belongs to, or zero before it is
-// known.
+// Binding returns the provider account that the ledger belongs to. It returns the zero value
+// while the account is unknown.
 func (r *Runner) Binding() fact.Binding {
 	if b := r.bound.Load(); b != nil {
 		return *b
@@ -322,13 +323,13 @@ func (r *Runner) ProviderTime() time.Time { return r.clock.Provider() }
 // heard is false before the first reply.
 func (r *Runner) ClockSkew() (skew time.Duration, heard bool) { return r.clock.Skew() }
 
-// ErrLost is the cause of Run's context if another runner may have taken over the account.
-// Work in progress is then abandoned immediately.
+// ErrLost is the cause of Run's context if another runner may have taken over the account. Work
+// in progress is abandoned immediately.
 var ErrLost = errors.New("another runner may have the account")
 
-// Run executes commands until ctx ends. It then starts no more work, waits up to
-// DrainTimeout for requests in progress, and returns nil. If a request has no recorded
-// reply, the next run repeats it under the same idempotency key.
+// Run executes commands until ctx ends. After that, it starts no more work, waits up to
+// DrainTimeout for requests in progress, and returns nil. If a request has no recorded reply, the
+// next run repeats it under the same idempotency key.
 func (r *Runner) Run(ctx context.Context) error {
 	err := r.beginRun(ctx)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {

@@ -135,8 +135,8 @@ func (l *link) readsWork(ctx context.Context, reply upstream.Reply) bool {
 	return err == nil
 }
 
-// answered applies a reply's effect on the account before the operation continues, so that
-// other operations do not run into the same refusal.
+// A reply's effect on the account applies before the operation continues. Without this order,
+// other operations would get the same refusal.
 func (a *attempts) answered(ctx context.Context, j *job, reply upstream.Reply, d decide.Decision) {
 	if reply.Envelope {
 		a.pulse.note(a.Clock(), nil)
@@ -197,8 +197,7 @@ func (a *attempts) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 	return a.commitIntent(ctx, j, p)
 }
 
-// due decides whether the operation may be sent now, before the precheck and again before
-// the intent.
+// Decides whether the operation may be sent now, before the precheck and again before the intent.
 func (a *attempts) due(j *job) decide.Decision {
 	return decide.Decide(j.op, decide.Due{
 		Moment: a.link.moment(), Elapsed: a.clock.Elapsed(j.op.FirstAmbiguousAt), AppID: a.Provider.AppID(), NotAfter: j.cmd.NotAfter,
@@ -206,8 +205,8 @@ func (a *attempts) due(j *job) decide.Decision {
 	})
 }
 
-// stop ends an attempt before it is sent. The operation is queued again if the decision has
-// no facts, or if it is postponed during a pause.
+// Ends an attempt before it is sent. The operation is queued again if the decision has no facts,
+// or if it is postponed during a pause.
 func (a *attempts) stop(ctx context.Context, j *job, d decide.Decision) error {
 	if d.Pause != nil {
 		_ = a.holds.pause(ctx, *d.Pause) // the pause is in force even if it is not recorded
@@ -248,8 +247,8 @@ func (a *attempts) commitIntent(ctx context.Context, j *job, p checked) (goOn bo
 	return true, nil
 }
 
-// intend appends the facts of the proxies that are left out, then the intent of the next
-// attempt. It returns the job to send after the commit.
+// Appends the facts of the proxies that are left out, then the intent of the next attempt. It
+// returns the job to send after the commit.
 func (a *attempts) intend(tx *ledger.Tx, j *job, p checked) (*job, error) {
 	sending, err := a.intent(j, p, tx.Now())
 	if err != nil {
@@ -411,7 +410,8 @@ func (q *loader) queueAccepted(ctx context.Context, commandID string) error {
 	return nil
 }
 
-// nextStep returns a poll if the operation is an order that can be read immediately, or nil.
+// nextStep returns a poll if the operation is an order that can be read immediately. Otherwise it
+// returns nil.
 func (a *attempts) nextStep(j *job, now fact.Operation) *job {
 	if j.lane == lanePoll || now.State != fact.StateOpen || now.NextAt == nil || now.NextAt.After(a.Clock()) {
 		return nil
@@ -421,10 +421,10 @@ func (a *attempts) nextStep(j *job, now fact.Operation) *job {
 	return &job{lane: lanePoll, priority: priorityPoll, at: *now.NextAt, op: op, cmd: j.cmd}
 }
 
-// record appends a decision's facts if the operation has not changed since the decision. A
-// reply that arrives after an operator or another runner settled the operation is
-// recorded as a discrepancy. A failing ledger write is retried until it succeeds. If the
-// ledger can never store the facts, the operation is put in review instead (trap 72).
+// Appends a decision's facts if the operation has not changed since the decision. A reply that
+// arrives after an operator or another runner settled the operation is recorded as a discrepancy.
+// A failing ledger write is retried until it succeeds. If the ledger can never store the facts,
+// the operation is put in review instead (trap 72).
 func (a *attempts) record(ctx context.Context, j *job, d decide.Decision) (after recorded, err error) {
 	if len(d.Facts) == 0 {
 		return after, nil
@@ -491,10 +491,9 @@ func forgetExpiries(tx *ledger.Tx, facts []fact.Fact) error {
 	return nil
 }
 
-// tooLate returns the discrepancy for a reply that arrived after an operator or another
-// runner settled the operation. For a poll, it returns nothing unless an operator resolved
-// the operation: an order may come due again while it is read, and the other read may be
-// recorded first.
+// tooLate returns the discrepancy for a reply that arrived after an operator or another runner
+// settled the operation. A late poll is a discrepancy only if an operator resolved the operation.
+// Two polls of one order may overlap, and the result of the later poll may be recorded first.
 func (a *attempts) tooLate(ctx context.Context, j *job, d decide.Decision) ([]fact.Fact, error) {
 	if now, err := a.Ledger.Operations.Operation(ctx, j.op.ID); err != nil || j.lane == lanePoll && now.State != fact.StateResolved {
 		return nil, err
@@ -528,8 +527,8 @@ func (w *workers) dispatch(ctx, work context.Context) error {
 	return ctx.Err()
 }
 
-// unsendRest records that the committed intents in the queue were never sent, when the
-// runner stops. The next run then need not treat them as sent.
+// unsendRest records that the committed intents in the queue were never sent, when the runner
+// stops. The next run need not treat them as sent.
 func (w *workers) unsendRest(ctx context.Context) {
 	for _, j := range w.ready.intended() {
 		d := decide.Decide(j.op, decide.TurnCame{Moment: w.link.moment(), SignedAt: j.sending.SentAt, Stopping: true})
@@ -558,8 +557,8 @@ func (w *workers) work(ctx, work context.Context, slots chan struct{}) {
 	}
 }
 
-// step executes the next step of a job. After an error, the operation in the ledger is
-// unchanged, and step queues it again.
+// Executes the next step of a job. After an error, the operation in the ledger is unchanged, and
+// step queues it again.
 func (w *workers) step(ctx, work context.Context, j *job) {
 	step := w.attempts.send
 	if j.lane == lanePoll {
@@ -583,8 +582,8 @@ func (w *workers) step(ctx, work context.Context, j *job) {
 	w.loader.requeue(ctx, j.op.ID)
 }
 
-// requeue queues an accepted operation again after an error. It wakes runDueLoop, which
-// queues operations in other states.
+// requeue queues an accepted operation again after an error. It also wakes runDueLoop, which
+// queues the operations that are not in the state accepted.
 func (q *loader) requeue(ctx context.Context, id string) {
 	record, err := q.Ledger.Operations.Operation(ctx, id)
 	if err == nil && record.State == fact.StateAccepted {
