@@ -15,7 +15,7 @@ import (
 	"perennial/upstream"
 )
 
-// CheckID returns why an id is not a valid command id, or nil.
+// CheckID returns an error if an id is not a valid command id.
 func CheckID(id string) error {
 	if id == "" {
 		return errors.New("the command has no id: give it one that you choose, and the same one when you send it again")
@@ -88,9 +88,9 @@ func (c Command) checkOrder(rules Rules) error {
 	return c.checkScenario(rules)
 }
 
-// beside checks an item against the earlier items of the same offer (customer-api.md, POST
-// orders, rules 2 and 3), and adds its CIDRs to offers. If an item has no CIDRs, the
-// provider chooses the addresses.
+// An item must fit the earlier items of the same offer (customer-api.md, POST orders, rules 2 and
+// 3). The item's CIDRs are added to offers. If an item has no CIDRs, the provider chooses the
+// addresses.
 func (i Item) beside(offers map[string]map[string]bool) error {
 	taken, again := offers[i.OfferCode]
 	switch {
@@ -190,8 +190,8 @@ func checkOpaque(what, id string) error {
 	return nil
 }
 
-// checkInstants refuses instants whose UTC year is not between 1 and 9999, although they may
-// be valid in their own time zone.
+// checkInstants refuses an instant whose year in UTC is not between 1 and 9999. The year of such
+// an instant may be valid in its own time zone.
 func (c Command) checkInstants() error {
 	named := map[string]*time.Time{"not_after": c.NotAfter, "due_before": c.DueBefore}
 	for _, field := range slices.Sorted(maps.Keys(named)) {
@@ -211,8 +211,6 @@ func (c Command) checkInstants() error {
 	return nil
 }
 
-// storable reports whether an instant can be stored. Schedules skip proxies by the same
-// rule.
 func storable(t time.Time) bool { return fact.WritableInstant(t) }
 
 func outOfYears(field string, at time.Time) error {

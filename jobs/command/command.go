@@ -14,7 +14,7 @@ import (
 	"perennial/upstream"
 )
 
-// Limits of a command, in addition to the provider's (upstream.MaxQuantity, …).
+// Limits of a command. The provider has further limits (upstream.MaxQuantity, …).
 const (
 	MaxCommandBytes = 128 << 10
 	MaxProxyIDs     = 5000
@@ -38,7 +38,7 @@ type Command struct {
 	DurationDays int64     `json:"duration_days"`
 	Items        []Item    `json:"items,omitempty"`
 	ProxyIDs     []string  `json:"proxy_ids,omitempty"`
-	// MaxTotalCents is the limit on the cost of the whole command; 0 for none.
+	// MaxTotalCents is the limit on the cost of the whole command. If it is 0, there is no limit.
 	MaxTotalCents   int64                `json:"max_total_cents,omitempty"`
 	NotAfter        *time.Time           `json:"not_after,omitempty"`
 	DueBefore       *time.Time           `json:"due_before,omitempty"`
@@ -48,11 +48,12 @@ type Command struct {
 	// Priority is "high", "bulk" or empty. It is not part of the content hash: the same
 	// content with another priority is the same command.
 	Priority Urgency `json:"priority,omitempty"`
-	// Trace is the trace of the message. It is not part of the content hash either.
+	// Trace is the trace of the message. It is not part of the content hash.
 	Trace fact.Trace `json:"-"`
 }
 
-// OnlyOffer returns the offer code of an order with one item, else "".
+// OnlyOffer returns the offer code of an order with one item. For any other command it returns
+// "".
 func (c Command) OnlyOffer() string {
 	if len(c.Items) != 1 {
 		return ""
@@ -71,7 +72,7 @@ func (c Command) Ordered() (n int64) {
 // Urgency is the priority of a command, in the JSON field "priority".
 type Urgency string
 
-// Urgencies of a command, equal to the stream's priorities (queue.Priority).
+// The urgencies of a command. They equal the priorities of the stream (queue.Priority).
 const (
 	UrgencyHigh   Urgency = "high"
 	UrgencyNormal Urgency = ""

@@ -103,9 +103,9 @@ func MayNameOperation(id string) bool { return operationSuffix.MatchString(id) }
 // their chunks, so a change affects only new commands.
 const ChunkSize = 100
 
-// Operations splits a command into operations. ids are the proxies of a renewal that no
-// other operation has reserved. If careful is set because a limit applies, the first chunk
-// has one proxy, whose charge shows the price of the others.
+// Operations splits a command into operations. For a renewal, ids has the proxies that no other
+// operation has reserved. careful is set if a limit applies. If it is set, the first chunk has
+// one proxy, and the charge for this proxy shows the price of the others.
 func (c Command) Operations(b fact.Binding, ids []string, careful bool) []fact.Planned {
 	switch c.Kind {
 	case fact.KindOrder:
@@ -130,9 +130,9 @@ func (c Command) chunks(b fact.Binding, ids []string, careful bool) []fact.Plann
 	return planned
 }
 
-// MayHaveID reports whether a message that is not accepted, such as a dead letter, may be the
-// command with this id. A message without a readable id may be that command if it contains the
-// id as a JSON string.
+// MayHaveID reports whether a message could be the command with this id. The message was not
+// accepted; it may be a dead letter. A message without a readable id could be that command if it
+// contains the id as a JSON string.
 func MayHaveID(message []byte, id string) bool {
 	var c struct {
 		ID string `json:"id"`
