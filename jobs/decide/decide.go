@@ -24,8 +24,9 @@ type Operation struct {
 	Ordered      int64        // number of proxies ordered
 	Trace        fact.Trace   // trace of the command's message
 
-	// OnlyPresumed says that the stored body is of a request that did not execute, and
-	// that the only attempt that may have executed is the one presumed after a restore.
+	// OnlyPresumed says that the operation has only one attempt that may have executed, and that
+	// this attempt is presumed after a restore. The stored body belongs to a request that did not
+	// execute.
 	OnlyPresumed bool
 }
 
@@ -71,7 +72,8 @@ type CrashedMidSend struct {
 	Elapsed time.Duration
 }
 
-// Due is the event before a send. Its fields determine whether the operation is sent now.
+// Due says that the operation is due to be sent. Its fields determine whether the operation is
+// sent now.
 type Due struct {
 	Moment
 	Elapsed time.Duration
@@ -79,7 +81,8 @@ type Due struct {
 	AppID string
 	// NotAfter is the command's deadline for its first send.
 	NotAfter *time.Time
-	// WrongClock is the reason why the machine's clock cannot be trusted; "" if it can.
+	// WrongClock says why the machine's clock cannot be trusted. It is "" if the clock can be
+	// trusted.
 	WrongClock string
 }
 
@@ -130,7 +133,7 @@ func (o Operation) Presumed() bool { return o.Ambiguous > 0 && o.BodySeq == 0 ||
 // Decision is the result of Decide: the facts to append, and the next action.
 type Decision struct {
 	Facts []fact.Fact
-	// Send says that the operation may be sent. Facts are then appended in the same
+	// Send says that the operation may be sent. The decision's facts are appended in the same
 	// transaction as the intent.
 	Send bool
 	// ProxyIDs lists the proxies that are still to be renewed.
@@ -148,8 +151,8 @@ type Decision struct {
 	Firewall bool
 }
 
-// Inconclusive returns why the attempt had no definite outcome, if the operation is retried,
-// or "".
+// Inconclusive returns why the attempt had no definite outcome. It returns "" unless the
+// operation is retried.
 func (d Decision) Inconclusive() string {
 	for _, f := range d.Facts {
 		switch f := f.(type) {
@@ -162,8 +165,8 @@ func (d Decision) Inconclusive() string {
 	return ""
 }
 
-// Decide decides what an event means for an operation; no other code does. Events are
-// replies, reads, prices, limits, and the ends of waits. Decide reads no clock and does no
+// Decide decides what an event means for an operation. No other code makes this decision. Events
+// are replies, reads, prices, limits, and the ends of waits. Decide reads no clock and does no
 // I/O. The reply table of docs/state-machine.md is its specification.
 func Decide(op Operation, h Happened) Decision {
 	switch h := h.(type) {
@@ -246,14 +249,14 @@ func decideUnrecordable(op Operation, h Unrecordable) Decision {
 	return d
 }
 
-// crashed retries an attempt whose reply was not recorded. It uses the same key, because the
-// request may have executed or may still arrive.
+// An attempt whose reply was not recorded is retried under the same key, because the request may
+// have executed or may still arrive.
 func crashed(op Operation, h CrashedMidSend) Decision {
 	return again(op, h.Moment, h.Elapsed, Verdict{Reason: "the runner stopped before a reply was recorded"})
 }
 
-// again retries an operation that may have executed, under its key. After Window the
-// operation needs review.
+// An operation that may have executed is retried under the same key. After Window it needs
+// review.
 func again(op Operation, m Moment, elapsed time.Duration, v Verdict) Decision {
 	return againAt(op, elapsed, m.Now.Add(backoff(op.Ambiguous, m.Jitter)), v)
 }
@@ -272,7 +275,7 @@ const (
 	backoffMost  = 5 * time.Minute
 )
 
-// backoff returns a random part of a bound that doubles with each attempt, up to
+// backoff returns a random delay. The upper bound of the delay doubles with each attempt, up to
 // backoffMost.
 func backoff(attempts int64, jitter float64) time.Duration {
 	bound := backoffMost
@@ -289,7 +292,6 @@ const (
 	notExecuted   executed = false // only earlier attempts may have executed
 )
 
-// waiting schedules a retry under the same key, at next.
 func waiting(op Operation, e executed, next time.Time, v Verdict) Decision {
 	return Decision{Facts: []fact.Fact{fact.OperationWaiting{
 		Ref: op.Ref(v.TraceID), Attempt: op.Attempts, Code: string(v.code), HTTPStatus: v.status, Reason: v.Reason,
@@ -319,9 +321,9 @@ func refusedBefore(op Operation, leftOut []fact.Fact, code upstream.Code, reason
 	return Decision{Facts: append(leftOut, rejected(op, Verdict{code: code, Reason: reason}).Facts...)}
 }
 
-// changedSince puts an operation in review if it may have been sent before a restore but
-// would not be sent now. Current reads do not justify refusing it or leaving out proxies,
-// because its own lost attempt may have caused the change.
+// changedSince puts an operation in review if it may have been sent before a restore but would
+// not be sent now. A read made now does not justify a refusal or a skipped proxy: the operation's
+// own lost attempt may have caused the change.
 func changedSince(op Operation) Decision {
 	return review(op, notExecuted, Verdict{Reason: "the ledger was restored and it may have been sent before; it would not be sent as things stand now"})
 }
@@ -361,8 +363,8 @@ func PauseCauses() []string {
 	}
 }
 
-// OfThisMachine reports whether the cause of a pause may be local to this machine: its
-// key, its clock, or its network path to the provider.
+// OfThisMachine reports whether the cause of a pause may be local to this machine. Local causes
+// are this machine's API key, its clock, and its network path to the provider.
 func OfThisMachine(cause string) bool {
 	switch cause {
 	case string(upstream.CodeInvalidSignature), string(upstream.CodeStaleTimestamp), string(upstream.CodeAPIKeyRevoked), CauseClock, CauseFirewall:
@@ -371,7 +373,8 @@ func OfThisMachine(cause string) bool {
 	return false
 }
 
-// ReadPause returns the pause for a failed read, or nil if the failure pauses nothing.
+// ReadPause returns the pause that a failed read starts. It returns nil if the failure starts no
+// pause.
 func ReadPause(h OrderReadFailed, v Verdict) *Pause {
 	switch h.Code {
 	case upstream.CodeRateLimited:
@@ -397,8 +400,8 @@ type TurnCame struct {
 // time of the intent, and the provider accepts five minutes of skew.
 const intentAge = time.Minute
 
-// decideTurn sends the request, or records that it was never sent. During a pause the
-// operation gets no wait of its own: it waits for the end of the pause.
+// decideTurn sends the request, or records that it was never sent. A request that was not sent
+// because of a pause is due again immediately, so only the pause delays it.
 func decideTurn(op Operation, h TurnCame) Decision {
 	switch waited := h.Now.Sub(h.SignedAt); {
 	case h.Stopping:

@@ -24,20 +24,20 @@ type Priced struct {
 	LimitCents int64     // the account's daily limit; 0 for none
 	SpentCents int64     // amount that counts against the daily limit today, without this operation
 	Tomorrow   time.Time // start of the next day
-	// Released says that an operator released the operation just now. ReleasedBefore says that
-	// an operator has released it at any time, so that it is not put on hold again after a
-	// failed precheck or request.
+	// Released says that an operator released the operation just now. ReleasedBefore says that an
+	// operator has released it at any time. A failed precheck or request does not put a released
+	// operation on hold again.
 	Released, ReleasedBefore bool
-	// UnpricedUnderWay and UnpricedOpen count other operations of the account whose price
-	// is unknown. UnpricedUnderWay counts those being sent, UnpricedOpen those of today
-	// with an unknown outcome. UnpricedSiblings counts operations of the same command whose
-	// price is unknown.
+	// UnpricedUnderWay and UnpricedOpen count the account's other operations of unknown price.
+	// UnpricedUnderWay counts operations that are being sent. UnpricedOpen counts today's
+	// operations with an unknown outcome. UnpricedSiblings counts operations of unknown price
+	// that belong to the same command.
 	UnpricedUnderWay, UnpricedOpen, UnpricedSiblings int64
 }
 
-// unpricedMost is how many operations of unknown price and unknown outcome a day or a
-// command may have. Further operations of unknown price are not sent. This bounds the total
-// cost, but a single review does not stop the others.
+// unpricedMost limits, per day and per command, the operations whose price and outcome are both
+// unknown. At the limit, no further operation of unknown price is sent. The limit bounds the
+// total cost, but one open review does not stop the other operations.
 const unpricedMost = 3
 
 // Price is the expected cost of one item or proxy.
@@ -98,7 +98,7 @@ func decidePriced(op Operation, h Priced) Decision {
 	return d
 }
 
-// overran returns an OperationOverran if the charge exceeded the estimate, or nil.
+// The result is nil unless the charge exceeded the estimate.
 func overran(op Operation, charged int64, trace string) []fact.Fact {
 	if op.EstimateCents == 0 || charged <= op.EstimateCents {
 		return nil
@@ -138,8 +138,7 @@ func withoutPrice(op Operation, h Priced, id string) (d Decision, stop bool) {
 	return divided(op, h, map[string]bool{id: true}, known+"it is renewed first and tells the price of the others"), true
 }
 
-// divided replaces an unsent operation with two: one for the proxies in first, one for the
-// rest.
+// An unsent operation is replaced with two: one for the proxies in first, one for the rest.
 func divided(op Operation, h Priced, first map[string]bool, reason string) Decision {
 	var ahead, rest []string
 	for _, p := range h.Prices {

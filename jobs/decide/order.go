@@ -12,7 +12,8 @@ import (
 )
 
 // decideOrder decides on the details of an order. The API does not list the terminal states
-// (customer-api.md, Order status), so delivery, refund and poll_after_seconds decide.
+// (customer-api.md, Order status). The decision therefore depends on the delivery, the refund and
+// poll_after_seconds.
 func decideOrder(op Operation, h OrderRead) Decision {
 	o := h.Order
 	if o.OrderNo != "" && o.OrderNo != op.OrderNo {
@@ -74,8 +75,8 @@ func unchangedFor(op Operation, o upstream.Order, long time.Duration) bool {
 	return op.ReadAt.Sub(*op.ProgressAt) >= long
 }
 
-// Money adds the money that this read shows to state. It books the total once, and refunds
-// only as the refund object states them. It returns contradictions with the books as
+// Money adds to state the amounts that a read of the order shows. It books the total once, and
+// refunds only as the refund object states them. It returns contradictions with the books as
 // findings.
 func Money(op Operation, o upstream.Order, state *fact.OrderState) []fact.LedgerDiscrepancy {
 	var doubts []fact.LedgerDiscrepancy
@@ -140,9 +141,9 @@ func short(op Operation, f fact.OrderDelivered, charged, refunded int64) fact.Le
 		op.Ordered, f.ExpectedCount, f.DeliveredCount, f.Short.Listed, op.Binding.Amount(charged), op.Binding.Amount(refunded))}
 }
 
-// Delivered returns an order's proxies, as ids and as the provider showed them. If the
-// order has a single offer, each proxy gets its share of the charge. A proxy that cannot be
-// read has only its id (trap 65). Ids that are not usable in commands are left out.
+// Delivered returns the ids of an order's proxies, and the proxies as the provider showed them.
+// If the order has a single offer, each proxy gets its share of the charge. A proxy that cannot
+// be read has only its id (trap 65). Ids that are not usable in commands are left out.
 func Delivered(offer string, o upstream.Order, charged int64) (ids []string, proxies []fact.DeliveredProxy) {
 	share := func(at int) *int64 {
 		if offer == "" || charged == 0 { // several offers, or the price is unknown
@@ -173,12 +174,12 @@ func Delivered(offer string, o upstream.Order, charged int64) (ids []string, pro
 
 func nameable(id string) bool { return id != "" && len(id) <= command.MaxIDBytes }
 
-// deliveredMost limits a delivery's proxies and ids, in bytes of JSON. The provider
+// deliveredMost limits the size of a delivery's proxies and ids, in bytes of JSON. The provider
 // controls the length of these texts, and the event must fit in one NATS message.
 const deliveredMost = 850 << 10
 
-// fitting returns proxies, or nil if their texts are too long; the fact then has only the
-// ids.
+// fitting returns nil if the texts of the proxies are too long. The fact has only the ids in that
+// case.
 func fitting(proxies []fact.DeliveredProxy) []fact.DeliveredProxy {
 	size := 0
 	for _, p := range proxies {
@@ -274,15 +275,15 @@ func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 	return d
 }
 
-// readsPause is the time after which two failed reads of an order are not consecutive.
+// Two failed reads of an order count as consecutive if the second one follows within readsPause.
 const readsPause = 12 * time.Hour
 
 // ShownWithin is how long the provider's reads may omit an order that it accepted
 // (docs/decisions/0012).
 const ShownWithin = 10 * time.Minute
 
-// young reports whether the order was accepted, or last progressed, less than ShownWithin
-// ago. The provider's reads may then not show the order yet.
+// young reports whether the order was accepted, or last progressed, less than ShownWithin ago.
+// The provider's reads may not show such an order yet.
 func young(op Operation, now time.Time) bool {
 	return op.ProgressAt != nil && now.Sub(*op.ProgressAt) < ShownWithin
 }
@@ -299,7 +300,8 @@ func OfOneOrder(c upstream.Code) bool {
 	return true
 }
 
-// previousWait returns twice the last wait, between one second and five minutes.
+// previousWait returns the wait before the next attempt: twice the last wait, between one second
+// and five minutes.
 func previousWait(op Operation) time.Duration {
 	if op.NextAt == nil || op.Reason == "" {
 		return BackoffFirst
@@ -346,8 +348,8 @@ func decideRefund(op Operation, h OrderRead, state fact.OrderState, pending bool
 	}
 }
 
-// returned reports whether the refund object has an amount and a time that has passed. It
-// compares with the later of the provider's clock and the time of the read.
+// Reports whether the refund object has an amount and a time that has passed. The time is
+// compared with the provider's clock or with the time of the read, whichever is later.
 func returned(o upstream.Order, read *time.Time) bool {
 	r := o.Refund
 	if r == nil || r.AmountCents == nil || *r.AmountCents <= 0 || r.RefundedAt == nil {
@@ -360,7 +362,7 @@ func returned(o upstream.Order, read *time.Time) bool {
 	return now.IsZero() || !r.RefundedAt.After(now.Add(upstream.MaxSkew))
 }
 
-// RefundOf returns the amount of the order's refund object in cents, or 0 if nothing was
+// RefundOf returns the amount of the order's refund object in cents. It returns 0 if nothing was
 // refunded.
 func RefundOf(o upstream.Order) int64 {
 	if !returned(o, nil) {
@@ -397,7 +399,7 @@ func pends(o upstream.Order, state fact.OrderState, refunded int64) bool {
 	return !returned(o, state.ReadAt) && r.AmountCents != nil && *r.AmountCents > refunded
 }
 
-// none reports whether the refund object is empty or has the amount 0.
+// Reports whether the refund object is empty or has the amount 0.
 func none(r *upstream.Refund) bool {
 	if r.AmountCents != nil {
 		return *r.AmountCents == 0
@@ -405,8 +407,9 @@ func none(r *upstream.Refund) bool {
 	return r.Status == "" && r.Destination == "" && r.RefundedAt == nil
 }
 
-// covers reports whether the charge less the refund is at most the delivered share of the
-// charge, rounded up. The API gives no prices per item, so each proxy counts equally.
+// Reports whether the refund covers the proxies that were not delivered. After the refund, at
+// most the delivered share of the charge may be left, rounded up. The API gives no prices per
+// item, so each proxy counts equally.
 func covers(d upstream.Delivery, charged, refunded int64) bool {
 	rest := charged - refunded
 	switch {

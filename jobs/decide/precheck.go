@@ -13,17 +13,17 @@ import (
 // Prechecked has the data that was read just before a first attempt.
 type Prechecked struct {
 	Moment
-	// Guarded says that the command has conditions on its proxies. Seen then has a read of
-	// each proxy; otherwise it has only the proxies that could not be read.
+	// Guarded says that the command has conditions on its proxies. If it is set, Seen has a read
+	// of each proxy. Otherwise Seen has only the proxies that could not be read.
 	Guarded bool
 	Seen    []Seen
-	// Shown says that the provider showed another proxy or the list. The failure to read a
-	// proxy is then not an outage.
+	// Shown says that the provider showed another proxy or the list. If it did, the failure to
+	// read a proxy is not an outage.
 	Shown           bool
 	DueBefore       *time.Time
 	ExpectExpiresAt map[string]time.Time
-	// NamesCIDRs says that an item of the order has CIDRs. CIDRField is the API's field for
-	// them, or "" if none is configured.
+	// NamesCIDRs says that an item of the order has CIDRs. CIDRField is the API's field for them.
+	// It is "" if no field is configured.
 	NamesCIDRs bool
 	CIDRField  string
 }
@@ -34,8 +34,8 @@ type Seen struct {
 	ExpiresAt *time.Time
 	NotFound  bool            // the provider returned proxy_not_found
 	Unread    *PrecheckFailed // why the read failed, unless the cause is the account
-	// Paid says that a renewal for this expiry has succeeded. Behind is that renewal while it
-	// is so recent that the provider need not show it, otherwise nil.
+	// Paid says that a renewal for this expiry has succeeded. If the renewal is so recent that
+	// the provider need not show it yet, Behind is that renewal. Otherwise Behind is nil.
 	Paid    bool
 	Behind  *fact.Renewal
 	Retired bool
@@ -68,8 +68,8 @@ func (h PrecheckFailed) OfOneProxy() bool {
 	return true
 }
 
-// Silent reports whether the read got neither an envelope nor an HTTP 2xx status. If the
-// provider shows no other data either, further reads are pointless.
+// Silent reports whether the read got neither an envelope nor an HTTP 2xx status. If the provider
+// shows no other proxy, further reads are pointless.
 func (h PrecheckFailed) Silent() bool { return h.Code == "" && h.HTTPStatus/100 != 2 && !h.Unaskable }
 
 // Malformed reports whether the envelope said success but its data could not be read.
@@ -126,8 +126,8 @@ func decidePrechecked(op Operation, h Prechecked) Decision {
 // Without the field the provider would choose the addresses.
 func cannotBuild(namesCIDRs bool, field string) bool { return namesCIDRs && field == "" }
 
-// stillDue splits the proxies into those still to be renewed and those that are skipped. An
-// unguarded command renews all proxies except those that could not be read.
+// stillDue splits the proxies into proxies to renew and skipped proxies. An unguarded command
+// renews all proxies except those that could not be read.
 func stillDue(op Operation, h Prechecked) (ids []string, skipped []fact.SkippedProxy) {
 	if !h.Guarded {
 		unread := unreadOf(h.Seen)
@@ -183,8 +183,8 @@ const unreadMost = 2 * time.Minute
 func (o Operation) AwaitsUnread() bool { return previousWait(o) < unreadMost }
 
 // leaveUnread leaves out the proxies that could not be read, so that they do not delay the
-// others. While one of them may still become readable, postponed is its failure and the
-// whole operation waits.
+// others. While one of them may still become readable, the whole operation waits, and postponed
+// is the failure of that proxy.
 func leaveUnread(op Operation, h Prechecked) (skipped []fact.SkippedProxy, postponed *PrecheckFailed) {
 	unread := unreadOf(h.Seen)
 	for _, s := range unread {
@@ -196,11 +196,12 @@ func leaveUnread(op Operation, h Prechecked) (skipped []fact.SkippedProxy, postp
 	return skipped, nil
 }
 
-// leavesOut reports whether a proxy that could not be read is left out. The operation first
-// waits some minutes, unless the id cannot be used in a request. After that, the proxy is
-// left out if the failure concerns that proxy, or if the provider shows others. It is not
-// left out if the cause may be the account: all of several proxies failed, replies had no
-// envelope (for a day at most), or the key lacks the scope and no proxy could be read.
+// leavesOut reports whether a proxy that could not be read is left out. The operation first waits
+// some minutes, unless the id cannot be used in a request. After that, the proxy is left out if
+// the failure concerns that proxy, or if the provider shows others. It is not left out if the
+// cause may be the account. The account may be the cause if several proxies all failed, or if
+// replies had no envelope (for a day at most). It may also be the cause if the key lacks the
+// scope and no proxy could be read.
 func leavesOut(op Operation, h Prechecked, unread PrecheckFailed, others bool) bool {
 	switch {
 	case unread.Unaskable:

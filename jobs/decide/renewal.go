@@ -11,9 +11,10 @@ import (
 	"perennial/upstream"
 )
 
-// decideRenewal settles a renewal line by line. HTTP 200 does not mean that every proxy was
-// renewed. The three lists of the result must partition the requested ids and match the line
-// items, and the sums must agree. Otherwise the operation needs review.
+// decideRenewal decides on each line item of a renewal, which is the result for one proxy. HTTP
+// 200 does not mean that every proxy was renewed. The three lists of the result must partition
+// the requested ids and match the line items, and the sums must agree. Otherwise the operation
+// needs review.
 func decideRenewal(op Operation, h Replied, v Verdict) Decision {
 	if h.Reply.Renewal != nil {
 		h.Reply.Renewal = incompleteAsUnusable(*h.Reply.Renewal)
@@ -65,9 +66,9 @@ func amountDoubt(op Operation, v Verdict, r upstream.Renewal) fact.Fact {
 	return nil
 }
 
-// unreadable returns why the result of a renewal cannot be used, or "" if it can. sent is
-// the number of proxies in the request. A result in which all lines failed may omit some
-// fields (customer-api.md, renew, rule 2).
+// unreadable returns why the result of a renewal cannot be used. It returns "" if the result can
+// be used. sent is the number of proxies in the request. A result in which all lines failed may
+// omit some fields (customer-api.md, renew, rule 2).
 func (h Replied) unreadable(v Verdict, sent int) string {
 	r := h.Reply.Renewal
 	if r == nil || h.Reply.Malformed != "" {
@@ -106,8 +107,8 @@ func unknownYet(r upstream.Renewal, field string) bool {
 	return strings.HasSuffix(field, "_cents") && unpriced(r) || r.Status == upstream.RenewalManualReview && field == "line_items"
 }
 
-// missingField returns a required field that a line item lacks, or "". An unresolved line
-// needs no amounts.
+// missingField returns a required field that a line item lacks. It returns "" if none is missing.
+// An unresolved line needs no amounts.
 func missingField(line upstream.RenewalLine) string {
 	for _, field := range line.Missing {
 		unknown := line.Status == upstream.LineUnresolved && strings.HasSuffix(field, "_cents") // an amount that is not known yet
@@ -118,10 +119,10 @@ func missingField(line upstream.RenewalLine) string {
 	return ""
 }
 
-// unpriced reports whether the amount of an unresolved line is unknown: a field without a
-// value yet may be null (customer-api.md, Resources), and in a manual review a line may be
-// absent. A line without charged_cents counts as unpriced even if it has amount_cents, which
-// the API does not define and which may be a list price.
+// unpriced reports whether the amount of an unresolved line is unknown. A field may be null while
+// it has no value (customer-api.md, Resources), and a manual review may omit a line. A line
+// without charged_cents counts as unpriced even if it has amount_cents. The API does not define
+// amount_cents, which may be a list price.
 func unpriced(r upstream.Renewal) bool {
 	for _, l := range r.LineItems {
 		if l.Status == upstream.LineUnresolved && (slices.Contains(l.Missing, "charged_cents") || slices.Contains(l.Missing, "amount_cents")) {
@@ -146,7 +147,6 @@ func withOpenLines(r upstream.Renewal) *upstream.Renewal {
 	return &r
 }
 
-// openLine returns an unresolved line that has only a charge.
 func openLine(id string, charged int64) upstream.RenewalLine {
 	return upstream.RenewalLine{
 		ProxyID: id, Status: upstream.LineUnresolved, ChargedCents: charged, Missing: []string{"amount_cents", "charged_cents", "refunded_cents"},
@@ -192,7 +192,7 @@ func withUnreadableLines(ids []string, r upstream.Renewal) *upstream.Renewal {
 }
 
 // beyondLines returns by how much the result's charges and refunds exceed those of its line
-// items. A result is 0 if it would be negative or if an amount is invalid.
+// items. It returns 0 in place of a negative difference, and if an amount is invalid.
 func beyondLines(r upstream.Renewal) (charged, refunded int64) {
 	charged, refunded = r.ChargedCents, r.RefundedCents
 	for _, l := range r.LineItems {
@@ -240,9 +240,9 @@ func codeOf(v Verdict) string {
 	return string(v.code)
 }
 
-// partition checks that each requested id is in exactly one list and in one line item with
-// the same state, and that the sums agree. The returned charges are gross: the API's
-// charged_cents is net of refunds, so refunds are added.
+// Checks that each requested id is in exactly one list and in one line item with the same state,
+// and that the sums agree. The returned charges are gross: the API's charged_cents is net of
+// refunds, so refunds are added.
 func partition(ids []string, r upstream.Renewal) (fact.Lines, error) {
 	state, err := statesOf(ids, r)
 	if err != nil {
@@ -276,8 +276,8 @@ func partition(ids []string, r upstream.Renewal) (fact.Lines, error) {
 	return out, agrees(r, len(ids))
 }
 
-// adds reports whether the lines' sum equals the result's field, if the field is present.
-// The sum may be lower if a line's amount is unknown.
+// An absent field agrees with every sum. If a line's amount is unknown, the sum may be lower than
+// the field.
 func adds(r upstream.Renewal, field string, sum, says int64) bool {
 	return absent(r, field) || sum == says || sum < says && unpriced(r)
 }
@@ -348,9 +348,9 @@ func absent(r upstream.Renewal, field string) bool {
 	return slices.Contains(r.Missing, field)
 }
 
-// split divides a refused chunk into two operations with their own keys: the known proxies
-// and the unknown ones, or two halves if none is unknown. It returns nil if all are unknown,
-// because the refusal then applies to each proxy.
+// Divides a refused chunk into two operations with their own keys: the known proxies and the
+// unknown ones, or two halves if none is unknown. If all are unknown, the refusal applies to each
+// proxy, and the result is nil.
 func split(op Operation, unknown []string) []fact.Planned {
 	half := (len(op.ProxyIDs) + 1) / 2
 	first, second := op.ProxyIDs[:half], op.ProxyIDs[half:]

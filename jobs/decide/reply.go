@@ -30,8 +30,8 @@ type Verdict struct {
 	status  int
 	TraceID string
 	Reason  string
-	// doubtful says that the request may have executed by its HTTP status, although its
-	// code says that it did not.
+	// doubtful says that the request may have executed: the HTTP status allows it, although the
+	// code says that it did not execute.
 	doubtful bool
 }
 
@@ -58,9 +58,8 @@ func classify(r upstream.Reply) Verdict {
 	return v
 }
 
-// contradicts reports whether the code says that nothing executed, or that every line
-// failed, while the HTTP status says success or server error. customer-api.md, Errors,
-// lists no such pair.
+// Reports whether the code says that nothing executed, or that every line failed, while the HTTP
+// status says success or server error. customer-api.md, Errors, lists no such pair.
 func contradicts(m meaning, status int) bool {
 	switch m {
 	case refused, failedLines, throttled, outOfScope, authRefused:
@@ -70,9 +69,8 @@ func contradicts(m meaning, status int) bool {
 	return false
 }
 
-// contradicted returns the verdict for a reply whose code and HTTP status contradict each
-// other, so that the request may have executed. The code's effect on the account still
-// applies.
+// contradicted returns the verdict for a reply whose code and HTTP status contradict each other.
+// The request may have executed. The code's effect on the account still applies.
 func (v Verdict) contradicted() Verdict {
 	reason := fmt.Sprintf("the reply contradicts itself: code %q under HTTP %d, so it may have executed", v.code, v.status)
 	switch v.meaning {
@@ -241,8 +239,8 @@ const (
 	throttleMost  = time.Hour
 )
 
-// decideThrottle pauses the account for the provider's wait. The operation itself has no
-// wait, because an operator or a successful read may end the pause early.
+// decideThrottle pauses the account for the time that the provider asks for. The operation itself
+// is due again immediately, because an operator or a successful read may end the pause early.
 func decideThrottle(op Operation, h Replied, v Verdict) Decision {
 	until := h.Now.Add(ThrottleDelay(h.Reply.RetryAfter, h.Throttled)).UTC()
 	d := waiting(op, executed(v.doubtful), h.Now, v)
@@ -255,7 +253,7 @@ func decideThrottle(op Operation, h Replied, v Verdict) Decision {
 // of preceding consecutive rate-limit replies.
 func ThrottleDelay(r upstream.RetryAfter, throttled int) time.Duration {
 	if r.Present && r.Valid {
-		// Each further Retry-After of "0", or of a date in the past, makes the wait longer.
+		// Each further Retry-After that is "0" or a past date makes the wait longer.
 		floor := min(time.Minute, ThrottleFirst/5<<min(throttled, 6))
 		return min(max(r.Delay, floor), 366*24*time.Hour)
 	}
@@ -265,8 +263,8 @@ func ThrottleDelay(r upstream.RetryAfter, throttled int) time.Duration {
 	return min(throttleMost, ThrottleFirst<<throttled)
 }
 
-// parked lets the operation wait, and starts a pause with the given scope until a probe
-// succeeds.
+// The operation waits, and a pause with the given scope starts. A successful probe ends the
+// pause.
 func parked(op Operation, h Replied, v Verdict, scope string) Decision {
 	d := waiting(op, executed(v.doubtful), h.Now, v)
 	d.Pause = &Pause{Scope: scope, Cause: string(v.code), Detail: v.Reason, TraceID: v.TraceID}
