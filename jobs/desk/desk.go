@@ -23,10 +23,11 @@ type Config struct {
 	Readable func() error     // returns why the provider must not be read now, or nil
 	Evidence func(ctx context.Context, operationID string) (inspect.Evidence, error)
 	Order    OrderReader
-	// Delivered is called with an order that was read. from is the time of the request.
+	// Delivered is called with an order that was read. The argument from is the time of the
+	// request.
 	Delivered func(ctx context.Context, operationID string, from time.Time, order upstream.Order)
-	// MaySendAgain returns an error while the operation's last request may still arrive,
-	// because a new key could then pay twice.
+	// MaySendAgain returns an error while the operation's last request may still arrive, because
+	// a request under a new key could pay a second time.
 	MaySendAgain func(context.Context, fact.Operation) error
 	// Start queues the accepted operations of a command that have not started.
 	Start func(ctx context.Context, commandID string)
@@ -70,8 +71,8 @@ func checkWords(words ...string) error {
 }
 
 // Release ends the hold of a command's operations, so that they can be sent. It returns the
-// number of operations released. id is a command's or an operation's id. If it is both, as
-// says which one is meant.
+// number of operations released. id is the id of a command or of an operation. If both have this
+// id, the argument as selects one.
 func (d *Desk) Release(ctx context.Context, id, by, reason string, as ...inspect.As) (int, error) {
 	return d.each(ctx, "released", targetOf(id, as), signature{by, reason}, func(_ fact.Operation, ref fact.Ref) (fact.Fact, error) {
 		return fact.CommandReleased{Ref: ref, By: by, Reason: reason, User: fact.UserOf(ctx)}, nil
@@ -161,7 +162,6 @@ func (d *Desk) retry(ctx context.Context, of target, by signature, may func(fact
 	}, fact.StateRejected)
 }
 
-// errLeaveAlone is returned by a change if the operation must stay unchanged.
 var errLeaveAlone = errors.New("left alone")
 
 type target struct {
@@ -178,7 +178,8 @@ func targetOf(id string, as []inspect.As) target {
 	return target{id: id, as: as[0]}
 }
 
-// change returns the fact that changes one operation, or errLeaveAlone.
+// A change returns the fact that changes one operation. It returns errLeaveAlone if the operation
+// must stay unchanged.
 type change func(fact.Operation, fact.Ref) (fact.Fact, error)
 
 const (
@@ -189,9 +190,10 @@ const (
 	changeRounds = 8
 )
 
-// each applies a change to one operation, or to all operations of a command, and returns how
-// many it changed. It skips operations in other states, and those that another operation has
-// replaced. If an operation changes before the write, each reads it and decides again.
+// Applies a change to one operation, or to all operations of a command. It returns the number of
+// operations that it changed. It skips operations that are in none of the given states, and
+// operations that another operation has replaced. If an operation changes before the write, it is
+// read and decided again.
 func (d *Desk) each(ctx context.Context, done string, of target, by signature, do change, states ...fact.State) (int, error) {
 	if err := by.check(); err != nil {
 		return 0, err
@@ -246,7 +248,7 @@ type pending struct {
 	changed   int
 }
 
-// round changes the operations that are in one of the states. moved is the number of
+// One round changes the operations that are in one of the states. moved is the number of
 // operations that changed between the read and the write.
 func (p *pending) round(ctx context.Context, what target) (moved int, err error) {
 	records, of, err := operationsOf(ctx, p.ledger, what)
@@ -331,7 +333,7 @@ func (p *pending) decide(records []fact.Operation) (all []decided, err error) {
 	return all, nil
 }
 
-// finished marks an operation that was changed, and those that the change created, so that
+// An operation that was changed, and the operations that the change created, are marked, so that
 // later rounds skip them.
 func (p *pending) finished(d decided) {
 	p.changed++

@@ -17,8 +17,7 @@ import (
 	"perennial/upstream"
 )
 
-// Recording is money that the replies of the provider did not show, as an operator states
-// it.
+// Recording is an operator's statement about money that no reply of the provider showed.
 type Recording struct {
 	Kind        string `json:"kind,omitempty" doc:"'kind' is top-up, external, charge or refund. A charge or refund belongs to an operation, given by its id or its order. If 'kind' is empty, the row of 'corrects_seq' is reversed."`
 	Cents       int64  `json:"cents,omitempty" doc:"The amount. With 'corrects_seq', 0 means the whole amount that is left of that row."`
@@ -80,8 +79,8 @@ func (x Recording) ofOperation() bool {
 // OrderReader reads an order at the provider.
 type OrderReader func(ctx context.Context, orderNo string) (upstream.Order, error)
 
-// Record books money in an operator's name and returns the record. booked is false if a
-// record with the same id exists. shown reads an order that the ledger does not have. An
+// Record books money in an operator's name and returns the record. booked is false if a record
+// with the same id exists. The function shown reads an order that the ledger does not have. An
 // order that neither the ledger nor the provider has is refused.
 func Record(ctx context.Context, l *ledger.Ledger, x Recording, shown OrderReader) (r ledger.Record, booked bool, err error) {
 	if err := x.Check(); err != nil {
@@ -196,9 +195,9 @@ func (p *recording) findOrder(ctx context.Context, shown OrderReader) error {
 	return p.notAnswered(ctx)
 }
 
-// notAnswered refuses to record an order as external spending if an answer without an order
-// number may have booked it already. A request with an id chosen by the operator is
-// accepted.
+// notAnswered refuses a record of external spending if an answer may already have booked the same
+// order. Such an answer has the same amount and no order number. A request with an id chosen by
+// the operator is accepted.
 func (p *recording) notAnswered(ctx context.Context) error {
 	if p.Kind != fact.MovementExternal || p.ID != "" && !p.IDMade {
 		return nil
@@ -260,8 +259,9 @@ func (p *recording) correct(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	return nil
 }
 
-// bookedBy returns what the corrected row booked, and copies to f the operation, order and
-// line that the money belongs to. An answer to a review counts as a charge without an id.
+// bookedBy returns what the corrected row of the journal booked. It copies to f the operation,
+// the order and the proxy that the money belongs to. If the row is an answer to a review, it
+// counts as a charge without an id.
 func (p *recording) bookedBy(tx *ledger.Tx, f *fact.LedgerRecorded) (booked fact.LedgerRecorded, err error) {
 	was, err := tx.RecordAt(p.CorrectsSeq)
 	if err == nil {
@@ -339,12 +339,13 @@ func (p *recording) ofLine(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	case lines[i].State == fact.LineUnresolved:
 		return command.Refuse("line %s of %s needs review: answer it with `perennial reviews resolve`", f.ProxyID, f.OperationID)
 	}
-	// Without an estimate, the amount that was charged before and returned is expected.
+	// Without an estimate, the expected amount is the line's earlier charge, even if it was
+	// returned.
 	p.net, p.expected = lines[i].ChargedCents-lines[i].RefundedCents, cmp.Or(p.expected/int64(len(lines)), lines[i].ChargedCents)
 	return nil
 }
 
-// unreadError says that the acceptance of a command has to be read before the transaction.
+// unreadError says that the acceptance of a command must be read before the transaction.
 type unreadError struct{ commandID string }
 
 func (e *unreadError) Error() string { return "the acceptance of " + e.commandID + " was not read" }
@@ -379,9 +380,9 @@ func (p *recording) confirmed(f fact.LedgerRecorded) error {
 		amount, cmp.Or(f.ProxyID, f.OperationID), p.binding.Amount(after), why, fact.Decimal(f.AmountCents))
 }
 
-// Overdrawn returns a warning if a record of spending made the ledger balance negative, or
-// "". Such a record is booked anyway, because the top-up that paid for the spending may be
-// recorded later.
+// Overdrawn returns a warning if a record of spending made the ledger balance negative. Otherwise
+// it returns "". Such a record is booked anyway, because the top-up that paid for the spending
+// may be recorded later.
 func Overdrawn(ctx context.Context, l *ledger.Ledger, movement string) (warning string, err error) {
 	b, err := l.Money.Balance(ctx, "")
 	if err != nil || movement == fact.MovementTopUp || movement == fact.MovementRefund || b.WalletCents >= 0 {
@@ -402,8 +403,8 @@ func notBackdated(tx *ledger.Tx) error {
 	return err
 }
 
-// recordedBefore returns the record with the same id, or ErrNotFound. If its content
-// differs, the error is a RefusedError.
+// recordedBefore returns the record with the same id. It returns ErrNotFound if there is none,
+// and a RefusedError if the content differs.
 func (p *recording) recordedBefore(tx *ledger.Tx) (r ledger.Record, err error) {
 	if p.ID == "" {
 		return r, ledger.ErrNotFound

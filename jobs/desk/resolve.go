@@ -134,7 +134,8 @@ func (d *Desk) overtaken(ctx context.Context, x Resolution) error {
 	return err
 }
 
-// answerTo returns the fact of an answer. order is the order in the answer, if it was read.
+// answerTo returns the fact of an answer. order has the details of the order that belongs to the
+// answer, if they were read.
 func (d *Desk) answerTo(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) (f fact.OperationResolved, err error) {
 	accepted, err := d.c.Ledger.Operations.Acceptance(ctx, o.CommandID)
 	if err != nil {
@@ -173,9 +174,9 @@ func (d *Desk) answerTo(ctx context.Context, o fact.Operation, x Resolution, ord
 	return f, nil
 }
 
-// shares divides one amount for a whole renewal among its open lines. It divides in
-// proportion to the lines' amounts in suspense. If one of those is unknown, it divides in
-// proportion to the prices last paid, or else equally.
+// Divides one amount for a whole renewal among its open lines, in proportion to the lines'
+// amounts in suspense. If one of these amounts is unknown, it divides in proportion to the prices
+// last paid. If a price is unknown too, it divides equally.
 func (d *Desk) shares(ctx context.Context, o fact.Operation, x Resolution) (shares []fact.AnsweredLine, err error) {
 	if !o.Kind.OfProxies() || x.ProxyID != "" || x.ChargedCents == 0 {
 		return nil, nil
@@ -280,8 +281,9 @@ func unambiguous(o fact.Operation, lines []tables.RenewalLine, x Resolution) err
 	return nil
 }
 
-// inSuspense returns the net amount charged for one unresolved line, or for all if proxyID
-// is "". known is false if an amount is missing or no line is unresolved.
+// inSuspense returns the net amount charged for one unresolved line. If proxyID is "", it returns
+// the sum over all unresolved lines. known is false if an amount is missing or no line is
+// unresolved.
 func inSuspense(lines []tables.RenewalLine, proxyID string) (cents int64, known bool) {
 	for _, l := range lines {
 		if l.State != fact.LineUnresolved || (proxyID != "" && l.ProxyID != proxyID) {
@@ -295,8 +297,8 @@ func inSuspense(lines []tables.RenewalLine, proxyID string) (cents int64, known 
 	return cents, known
 }
 
-// answerSweeps retires the proxies, or returns them to their schedules if x.SendAgain is
-// set. All their renewals have ended and are booked, so the answer has no amount.
+// answerSweeps retires the proxies, or returns them to their schedules if x.SendAgain is set. The
+// answer has no amount, because all renewals of these proxies have ended and are booked.
 func (d *Desk) answerSweeps(ctx context.Context, x Resolution, ids []string) error {
 	if *x.Charged {
 		return command.Refuse("every renewal of %s has ended and is booked: use --not-charged to let it expire, or --not-charged --send-again to let the next run try again", ids[0])
@@ -379,9 +381,9 @@ func (d *Desk) amountConfirmed(ctx context.Context, o fact.Operation, x Resoluti
 	return command.RefuseUnconfirmed("%s would be booked as charged for %s, and %s. An amount without a point is in cents. If it is right, add --confirm-amount %s", amount, o.ID, why, fact.Decimal(x.ChargedCents))
 }
 
-// takeOrder sets the order number of an answer that has none, if the evidence shows a single
-// possible order and that order cost the same amount. If the single order's cost differs, or
-// not all orders were read, the answer must be confirmed.
+// takeOrder sets the order number of an answer that has none. The evidence must show a single
+// possible order, and that order must have cost the same amount. If its cost differs, or not all
+// orders were read, the answer must be confirmed.
 func (d *Desk) takeOrder(ctx context.Context, o fact.Operation, x *Resolution) error {
 	if !*x.Charged || x.OrderNo != "" || o.OrderNo != "" || !o.Kind.MakesOrder() || d.c.Readable() != nil {
 		return nil //nolint:nilerr // a paused account has no evidence from the provider, and the answer is accepted without it
@@ -411,9 +413,9 @@ func onlyOrder(e inspect.Evidence, cents int64) string {
 	return e.Orders[0].OrderNo
 }
 
-// expected returns the expected cost of an operation, or of the proxy in the answer, or 0
-// if it is unknown. least is the expected cost of the lines without a result. booked is the
-// amount that the ledger has already booked to suspense.
+// Returns the expected cost of an operation or, if the answer names a proxy, of that proxy. The
+// cost is 0 if it is unknown. least is the expected cost of the lines without a result. booked is
+// the amount that the ledger has already booked to suspense.
 func (d *Desk) expected(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) (expected, least, booked int64, err error) {
 	if x.OrderNo != "" && order.TotalCents != nil {
 		return *order.TotalCents, *order.TotalCents, 0, nil
@@ -451,9 +453,9 @@ func (d *Desk) expected(ctx context.Context, o fact.Operation, x Resolution, ord
 	return expected, cmp.Or(booked, least), booked, nil
 }
 
-// named checks the order number in an answer, and returns the order if it was read. It
-// refuses a number for a renewal, and for an operation with another order number. It
-// refuses an order that is booked elsewhere or cannot be the operation's.
+// The order number in an answer must fit the operation. A renewal has no order, and an operation
+// that has an order cannot get another one. An order is refused if it is booked elsewhere or
+// cannot be the operation's. The result is the order, if it was read.
 func (d *Desk) named(ctx context.Context, o fact.Operation, x Resolution) (read upstream.Order, err error) {
 	switch {
 	case x.OrderNo == "" || o.OrderNo == x.OrderNo:
@@ -505,8 +507,8 @@ func (d *Desk) readOwn(ctx context.Context, o fact.Operation, x Resolution) (rea
 // for the result.
 const orderReadTimeout = 20 * time.Second
 
-// shownAs reads the order in an answer. It refuses an order that cannot be read or cannot
-// be the operation's.
+// The order that an answer names is read. An order that cannot be read, or that cannot be the
+// operation's, is refused.
 func (d *Desk) shownAs(ctx context.Context, o fact.Operation, no string) (read upstream.Order, err error) {
 	const without = "or answer without --order: an order of the same cost is then taken for it"
 	m, err := reconcile.MakerOf(ctx, d.c.Ledger, o)
@@ -533,8 +535,9 @@ func (d *Desk) shownAs(ctx context.Context, o fact.Operation, no string) (read u
 	return read, nil
 }
 
-// sweepReviews returns the proxies that schedules have given up and that x answers for: the
-// proxy in x, or all of them if the operation needs no other review.
+// sweepReviews returns the proxies that schedules have given up and that the answer x is about.
+// If x names a proxy, only that proxy is returned. Otherwise all of them are returned, unless the
+// operation needs another review.
 func sweepReviews(ctx context.Context, l *ledger.Ledger, o fact.Operation, x Resolution) ([]string, error) {
 	ids, err := l.Operations.SweepReviews(ctx, o.ID)
 	switch {
