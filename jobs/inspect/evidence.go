@@ -106,8 +106,8 @@ type Answer struct {
 // AsksAmount reports whether the operator must supply the amount, because it is unknown.
 func (a Answer) AsksAmount() bool { return strings.Contains(a.Say, askAmount) }
 
-// askAmount are the flags of an answer whose amount is not known. Such an amount has to be
-// confirmed.
+// askAmount has the flags of an answer whose amount is not known. The operator must confirm such
+// an amount.
 const askAmount = "--charged AMOUNT --confirm-amount AMOUNT"
 
 // CollectEvidence collects what the ledger knows about an operation and, through c, what
@@ -144,8 +144,8 @@ func CollectEvidence(ctx context.Context, l *ledger.Ledger, c *reconcile.Reconci
 	return e, err
 }
 
-// history reads the operation's facts, and the nearest reconciliations before and after them
-// in which wallet and ledger agreed.
+// Reads the operation's facts, and the nearest reconciliations before and after them in which
+// wallet and ledger agreed.
 func (e *Evidence) history(ctx context.Context, l *ledger.Ledger) error {
 	rows, err := l.RowsOf(ctx, e.OperationID)
 	if err != nil || len(rows) == 0 {
@@ -204,8 +204,8 @@ func decidedText(outcome string, cents int64, currency, proxyID, by, user, reaso
 	return text + ", by " + fact.Signed(by, user) + ": " + reason
 }
 
-// readWallet reads the provider's wallet now, because the last reconciliation that agreed
-// may be old: the wallet may differ while an operation is in review.
+// readWallet reads the provider's wallet now. While an operation is in review, wallet and ledger
+// may differ, so the last reconciliation in which they agreed may be old.
 func (e *Evidence) readWallet(ctx context.Context, c *reconcile.Reconciler, o fact.Operation) {
 	w, err := c.ReadWallet(ctx)
 	if err != nil {
@@ -224,11 +224,10 @@ func (e *Evidence) readWallet(ctx context.Context, c *reconcile.Reconciler, o fa
 	}
 }
 
-// gap returns by how much the provider's wallet is below the ledger. It returns nil if
-// something other than the operation may be the cause: the books never agreed before the
-// operation was sent, or other operations are open. It also returns nil if money moved so
-// recently that the provider may not show it yet. since is how long the operation has
-// needed review.
+// Returns by how much the provider's wallet is below the ledger. It returns nil if something
+// other than the operation may be the cause: wallet and ledger never agreed before the operation
+// was sent, or other operations are open. It also returns nil if money moved so recently that the
+// provider may not show it yet. since is how long the operation has needed review.
 func (e *Evidence) gap(w reconcile.WalletReading, since time.Duration) *int64 {
 	alone := func(open []tables.Exposure) bool { return len(open) == 1 && open[0].OperationID == e.OperationID }
 	if e.WalletBefore == nil || w.Moved || len(w.Earlier) > 0 || since < reconcile.MovesWithin || !alone(w.Before.Open) || !alone(w.After.Open) {
@@ -286,8 +285,8 @@ func (e *Evidence) mayHaveMade(ctx context.Context, c *reconcile.Reconciler, o f
 	return true
 }
 
-// answers adds the verdict and the possible answers: for the whole operation if it is in
-// review, and for each unresolved line.
+// Adds the verdict and the possible answers: for the whole operation if it is in review, and for
+// each unresolved line.
 func (e *Evidence) answers(ctx context.Context, l *ledger.Ledger, o fact.Operation) error {
 	amount, err := e.expected(ctx, l, o)
 	if err != nil {
@@ -363,8 +362,9 @@ func (c Costs) Sum() (cents int64) {
 // pricedLines limits the lines that LastPrices looks up.
 const pricedLines = 100
 
-// LastPrices returns what the pending lines of a renewal cost at the price last paid for each
-// proxy or its kind. It returns nil if one price is unknown, or if the lines are too many.
+// LastPrices returns the expected costs of a renewal's pending lines. The price of a line is the
+// price last paid for its proxy or for the proxy's kind. LastPrices returns nil if one price is
+// unknown, or if the lines are too many.
 func LastPrices(ctx context.Context, l *ledger.Ledger, lines []tables.RenewalLine) (Costs, error) {
 	costs := Costs{}
 	for _, x := range lines {
@@ -426,8 +426,9 @@ func (e *Evidence) answersOf(ctx context.Context, l *ledger.Ledger, b fact.Bindi
 	return nil
 }
 
-// Unread names provider data that could not be read, so that a missing sign of a charge proves
-// nothing. It returns "" if everything was read. If proxyID is not "", only that proxy counts.
+// Unread names provider data that could not be read. Without this data, a missing sign of a
+// charge proves nothing. It returns "" if everything was read. If proxyID is not "", only that
+// proxy counts.
 func (e *Evidence) Unread(proxyID string) string {
 	if e.Kind.MakesOrder() && e.OrderNo == "" && (e.FirstSentAt != nil || e.Ambiguous > 0) && !e.OrdersRead {
 		return "the provider's orders could not all be read"
@@ -559,9 +560,9 @@ type Verdict struct {
 	OrderNo       string     `json:"order_no,omitempty" doc:"The only order that the operation can have made."`
 }
 
-// judge returns the verdict on the unresolved part. expected is its expected cost, 0 if
-// unknown. charged is the amount that the provider reported as charged for unresolved
-// lines.
+// judge returns the verdict on the unresolved part of the operation. expected is the expected
+// cost of that part. It is 0 if the cost is unknown. charged is the amount that the provider
+// reported as charged for unresolved lines.
 func (e *Evidence) judge(o fact.Operation, expected, charged int64) *Verdict {
 	v := &Verdict{Outcome: VerdictUnknown, ExpectedCents: fact.Estimated(expected)}
 	switch {
@@ -586,8 +587,7 @@ func (e *Evidence) judge(o fact.Operation, expected, charged int64) *Verdict {
 	return v
 }
 
-// Suspense returns how much of the operation the ledger has booked as charged although its
-// outcome is unknown.
+// Suspense returns the net amount that is booked as charged for lines with an unknown outcome.
 func (e *Evidence) Suspense() (cents int64) {
 	for _, l := range e.Lines {
 		if l.State == fact.LineUnresolved {
@@ -606,8 +606,9 @@ func (e *Evidence) ChargedByWallet() int64 {
 	return max(*e.WalletGap, 0)
 }
 
-// walletText describes what the wallet shows, or returns "" if it shows nothing about this
-// operation. charged is the amount in suspense for it, which the ledger has booked.
+// walletText describes what the wallet shows about this operation. It returns "" if the wallet
+// shows nothing about it. charged is the amount that the ledger has booked to suspense for the
+// operation.
 func (e *Evidence) walletText(charged int64) string {
 	switch {
 	case e.WalletGap == nil:

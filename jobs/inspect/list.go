@@ -94,8 +94,8 @@ func (q ListQuery) ofAccepted(ctx context.Context, l *ledger.Ledger) ([]Operatio
 	}
 }
 
-// list adds the matching operations of one command to out. older is true if this command was
-// accepted before the requested time, as were all that follow.
+// Adds the matching operations of one command to out. older is true if this command was accepted
+// before the requested time. All commands that follow it are older too.
 func (q ListQuery) list(ctx context.Context, l *ledger.Ledger, c tables.Accepted, out *[]OperationStatus) (older bool, err error) {
 	if !q.asksFor(c) {
 		return false, nil

@@ -216,8 +216,8 @@ func signedReason(ctx context.Context, l *ledger.Ledger, o fact.Operation) (stri
 	return o.Reason, err
 }
 
-// corrections returns the operators' corrections of the answer to an operation's review, as
-// text. It returns nil if facts are in a missing archive.
+// Returns the operators' corrections of the answer to an operation's review, as text. It returns
+// nil if facts are in a missing archive.
 func corrections(ctx context.Context, l *ledger.Ledger, operationID, currency string) (said []string, err error) {
 	rows, err := l.RowsOf(ctx, operationID)
 	if _, gone := errors.AsType[*ledger.ArchivedError](err); gone {
@@ -270,7 +270,8 @@ func (o OperationStatus) LineText(l tables.RenewalLine) string {
 	return fact.Amount(l.ChargedCents-l.RefundedCents, o.Currency)
 }
 
-// amountText returns amount as text, or "when it ends" or "unknown" if charges may follow.
+// amountText returns amount as text. If charges may follow, it returns "when it ends" or
+// "unknown".
 func (o OperationStatus) amountText(charged, amount int64) string {
 	switch {
 	case charged > 0 || o.State.Ended():
@@ -282,7 +283,7 @@ func (o OperationStatus) amountText(charged, amount int64) string {
 	return fact.Amount(amount, o.Currency)
 }
 
-// NetText returns the net charge as text, or "" if nothing was refunded.
+// NetText returns the net charge as text. It returns "" if nothing was refunded.
 func (o OperationStatus) NetText() string {
 	if o.RefundedCents == 0 {
 		return ""
@@ -358,10 +359,10 @@ func leftOut(ctx context.Context, l *ledger.Ledger, commandID string) (out []Lef
 // Only the first content is executed.
 const StateConflict = "conflict"
 
-// StateOf returns the command's state, or ledger.ErrNotFound for an unknown id. If hash is
-// given, it returns the state of the content with this hash: it ignores refusals of other
-// content under the same id, and returns StateConflict if other content was accepted.
-// message is the hash of the published message (MessageHash), or "" if unknown. It
+// StateOf returns the command's state. It returns ledger.ErrNotFound for an unknown id. If hash
+// is given, it returns the state of the content with this hash: it ignores refusals of other
+// content under the same id, and returns StateConflict if other content was accepted. message is
+// the hash of the published message (MessageHash). It is "" if that hash is unknown. It
 // identifies content that could not be parsed.
 func StateOf(ctx context.Context, l *ledger.Ledger, id, hash, message string) (string, error) {
 	accepted, err := l.Operations.Command(ctx, id)
@@ -381,8 +382,8 @@ func StateOf(ctx context.Context, l *ledger.Ledger, id, hash, message string) (s
 	return stateOf(ctx, l, records)
 }
 
-// wasRefused returns nil if the command was refused, or ledger.ErrNotFound. If hash is not
-// "", the refused content must have one of the two hashes.
+// wasRefused returns nil if the command was refused. Otherwise it returns ledger.ErrNotFound. If
+// hash is not "", the hash of the refused content must equal hash or message.
 func wasRefused(ctx context.Context, l *ledger.Ledger, id, hash, message string) error {
 	if hash == "" {
 		_, err := l.Operations.Rejection(ctx, id)
@@ -463,7 +464,8 @@ func PausedSince(p tables.Pause) string {
 	return text
 }
 
-// PausedRenewals returns why the account sends no renewals, or "" if it sends them.
+// PausedRenewals returns why the account sends no renewals. It returns "" if the account sends
+// them.
 func PausedRenewals(ctx context.Context, l *ledger.Ledger) (string, error) {
 	pauses, err := l.Operations.Pauses(ctx)
 	for _, p := range pauses {
