@@ -14,15 +14,15 @@ import (
 	"perennial/upstream"
 )
 
-// changedLimit is the number of settled operations in one read. changedMost limits those of
-// one pass; the next pass continues with the rest.
+// changedLimit is the number of settled operations in one read. changedMost limits the settled
+// operations in one pass. The next pass continues with the rest.
 const (
 	changedLimit = 2000
 	changedMost  = 50_000
 )
 
-// changed processes the operations that settled since the last pass. It marks their orders
-// for comparison, checks the sums of renewals, and marks their expiries for a later check.
+// Processes the operations that settled since the last pass. It marks their orders for
+// comparison, checks the sums of renewals, and marks their expiries for a later check.
 func (p *Pass) changed(ctx context.Context) error {
 	for taken := 0; taken < changedMost; taken += changedLimit {
 		facts, err := p.Ledger.Money.ChangedSince(ctx, p.ChangedSeq, changedLimit)
@@ -56,8 +56,8 @@ func (p *Pass) take(ctx context.Context, facts []tables.Changed) error {
 	return nil
 }
 
-// someOrders compares the orders that changed, differed or need review. It then uses the
-// pass's remaining requests to compare older orders in turn.
+// someOrders compares the orders that changed, differed or need review. With the pass's remaining
+// requests, it compares older orders, one after the other.
 func (p *Pass) someOrders(ctx context.Context) error {
 	reviews, err := p.Ledger.Operations.OperationsIn(ctx, fact.StateReview, changedLimit)
 	if err != nil {
@@ -122,9 +122,9 @@ func (p *Pass) orderNamed(ctx context.Context, orderNo string) error {
 	return p.order(ctx, o)
 }
 
-// order compares the money booked for an order with a fresh read of its details. It skips
-// an open order: its polls make the same comparison, and it must not be read earlier than
-// the provider allows (customer-api.md, Order status, rule 1).
+// Compares the money booked for an order with a fresh read of its details. It skips an open
+// order: its polls make the same comparison, and it must not be read earlier than the provider
+// allows (customer-api.md, Order status, rule 1).
 func (p *Pass) order(ctx context.Context, o fact.Operation) error {
 	if o.State == fact.StateOpen {
 		return nil
@@ -208,8 +208,8 @@ func (p *Pass) nameProxies(ctx context.Context, o fact.Operation, detail upstrea
 	return nil
 }
 
-// missing returns the finding that the provider does not have the order, or nil if the net
-// amount booked and recorded for it is 0.
+// Returns the finding that the provider does not have the order. It returns nil if the net amount
+// that is booked and recorded for the order is 0.
 func (p *Pass) missing(o fact.Operation, recorded int64) []Finding {
 	net := o.ChargedCents - o.RefundedCents + recorded
 	if net == 0 {
@@ -218,9 +218,9 @@ func (p *Pass) missing(o fact.Operation, recorded int64) []Finding {
 	return []Finding{{Kind: decide.FindingMissing, AmountCents: -net, Explanation: "the provider does not know the order; booked for it: " + p.Binding.Amount(net)}}
 }
 
-// compare returns the differences between an order's details and the books. At most one
-// finding is about money. Its amount is the provider's net charge less the booked and
-// recorded amounts; the sign is reversed if the finding is about a refund.
+// Returns the differences between an order's details and the books. At most one finding is about
+// money. Its amount is the provider's net charge minus the booked and recorded amounts. The sign
+// is reversed if the finding is about a refund.
 func (p *Pass) compare(o fact.Operation, detail upstream.Order, recorded int64) []Finding {
 	money, others, foreign := p.doubts(o, detail, recorded)
 	total, refunded := o.ChargedCents, decide.RefundOf(detail)
@@ -254,9 +254,9 @@ func (p *Pass) compare(o fact.Operation, detail upstream.Order, recorded int64) 
 	return []Finding{f}
 }
 
-// doubts returns what a poll would book or report if it read these details. money has the
-// findings about money, without amounts; others has the other findings. foreign says that an
-// amount is in another currency, so that amounts cannot be compared.
+// Returns what a poll would book or report if it read these details. money has the findings about
+// money, without amounts; others has the other findings. foreign says that an amount is in
+// another currency, so that amounts cannot be compared.
 func (p *Pass) doubts(o fact.Operation, detail upstream.Order, recorded int64) (money, others []Finding, foreign bool) {
 	var unbooked fact.OrderState
 	for _, f := range decide.Money(decide.Operation{Operation: o, Binding: p.Binding}, detail, &unbooked) {

@@ -20,9 +20,9 @@ import (
 // pages, the next pass continues there.
 type listing = upstream.Pages[upstream.OrderSummary]
 
-// Outside lists the orders, and reads and reports those that the ledger does not have. It
-// uses only the order number of a list's entry, because the API document does not list the
-// entry's fields.
+// Outside lists the orders, and reads and reports those that the ledger does not have. It uses
+// only the order numbers from the list, because the API document does not list the fields of an
+// entry.
 func (p *Pass) Outside(ctx context.Context) error {
 	if err := p.listed(ctx); err != nil {
 		return p.orderError(err)
@@ -90,8 +90,8 @@ func (p *Pass) listed(ctx context.Context) error {
 	return nil
 }
 
-// numbers returns the order numbers of a page, including summaries that cannot be read,
-// because each order is read separately.
+// Returns the order numbers on a page. It includes summaries that cannot be read, because the
+// details of each order are read separately.
 func numbers(page upstream.Page[upstream.OrderSummary]) (all []string) {
 	for _, o := range page.Items {
 		all = append(all, o.OrderNo)
@@ -158,8 +158,9 @@ func (p *Pass) readForeign(ctx context.Context, no string, opened time.Time) err
 	return nil
 }
 
-// judgeForeign reports the unknown orders that were read, unless they are older than the
-// ledger or recorded, or an answer or a reply in progress explains them.
+// judgeForeign reports the unknown orders that were read. It leaves out orders that are older
+// than the ledger, orders that are recorded, and orders that an answer or a reply in progress
+// explains.
 func (p *Pass) judgeForeign(ctx context.Context) error {
 	recorded, err := p.Ledger.Money.RecordedFor(ctx)
 	if err != nil {
@@ -230,9 +231,9 @@ type attribution struct {
 	reviews []string // operations in review that may have made the order
 }
 
-// attribute finds the operation that an unknown order may belong to. If an operator's answer
-// for an operation explains the order, attribute removes the operation from the returned
-// list, because an answer explains only one order.
+// attribute finds the operation that an unknown order may belong to. An operator's answer
+// explains only one order. If the answer for an operation explains this order, the returned list
+// lacks the operation.
 func attribute(x ForeignOrder, ours []Maker) (attribution, []Maker) {
 	var a attribution
 	for i, o := range ours {
@@ -278,8 +279,8 @@ func (p *Pass) nameAnswered(ctx context.Context, ours []Maker, recorded map[stri
 	return nil
 }
 
-// fits maps each operation to the unknown orders that it can have made, and each order to
-// the operations that can have made it. It returns nil unless all orders were read.
+// Maps each operation to the unknown orders that it can have made, and each order to the
+// operations that can have made it. It returns nil unless all orders were read.
 func (p *Pass) fits(ours []Maker, recorded map[string]int64) map[string][]string {
 	fits := map[string][]string{}
 	for no, x := range p.Foreign {
@@ -352,7 +353,8 @@ func MakerOf(ctx context.Context, l *ledger.Ledger, o fact.Operation) (Maker, er
 	return Maker{o, c.Items}, err
 }
 
-// CannotHaveMade returns why the operation cannot have made an order, or "" if it may have.
+// CannotHaveMade returns why the operation cannot have made an order. It returns "" if the
+// operation may have made it.
 func (m Maker) CannotHaveMade(x ForeignOrder) string {
 	switch sent := m.MaybeSentAt(); {
 	case sent != nil && !x.CreatedAt.IsZero() && x.CreatedAt.Before(sent.Add(-upstream.MaxSkew)):
@@ -378,8 +380,8 @@ func (m Maker) CannotHaveMade(x ForeignOrder) string {
 	return ""
 }
 
-// explains reports whether an operator's answer for the operation can be about this order.
-// The order must have cost the amount in the answer, and must be older than the answer.
+// Reports whether an operator's answer for the operation can be about this order. The order must
+// have cost the amount in the answer, and must be older than the answer.
 func (m Maker) explains(x ForeignOrder) bool {
 	return fact.Known(m.ChargedCents-m.RefundedCents) == x.NetCents && x.CreatedAt.Before(m.UpdatedAt.Add(upstream.MaxSkew))
 }

@@ -67,8 +67,8 @@ type Compared struct {
 // Agrees reports whether everything was compared and agreed.
 func (x Reconciliation) Agrees() bool { return x.OK != nil && *x.OK }
 
-// DifferenceCents returns by how much the wallet is outside the range that the books allow;
-// negative if it has less.
+// DifferenceCents returns by how much the wallet is outside the range that the books allow. It is
+// negative if the wallet has less.
 func (x Reconciliation) DifferenceCents() int64 {
 	for _, f := range x.Findings {
 		if f.Kind == decide.FindingWallet {
@@ -151,9 +151,9 @@ type Pass struct {
 // recently is how far back the first pass reads operations that changed.
 const recently = 24 * time.Hour
 
-// Reconcile compares orders, renewals and the wallet. The wallet is compared last, because
-// orders may explain its difference. readWallet may wait for a good time to read the wallet;
-// nil means ReadWallet. If the provider or the ledger returns an error, the comparison is
+// Reconcile compares orders, renewals and the wallet. The wallet is compared last, because orders
+// may explain its difference. readWallet may wait for a good time to read the wallet. If it is
+// nil, ReadWallet is used. If the provider or the ledger returns an error, the comparison is
 // incomplete.
 func (c *Reconciler) Reconcile(ctx context.Context, readWallet func(context.Context) (WalletReading, error)) (Reconciliation, error) {
 	if readWallet == nil {
@@ -226,8 +226,8 @@ func (c *Reconciler) Load(ctx context.Context) error {
 
 func (p *Pass) find(f Finding) { p.Findings = append(p.Findings, f) }
 
-// still repeats the findings of the last read for a key, because this pass could not read it
-// again. what names the key's subject in the note.
+// This pass could not read the subject of a key again, so the findings of the last read are
+// repeated. what names the subject in the note.
 func (p *Pass) still(key, what string) {
 	p.notef("%s was left to the next pass", what)
 	p.Compared.Left++
@@ -238,8 +238,8 @@ func (p *Pass) notef(format string, args ...any) {
 	p.Notes = append(p.Notes, fmt.Sprintf(format, args...))
 }
 
-// grant adds a quarter of the pass's requests to Left. Each step calls it, so no step can
-// use up the share of a later step.
+// Adds a quarter of the pass's requests to Left. Each step calls it, so no step can use up the
+// share of a later step.
 func (p *Pass) grant() { p.Left += max(1, p.Reads/4) }
 
 // inTurn returns the keys of a set in order, starting after last, the last key of the
@@ -280,7 +280,8 @@ func aboutOne(err error) bool {
 	return errors.Is(err, upstream.ErrBadID) || errors.As(err, &answered) && decide.OfOneOrder(answered.Code)
 }
 
-// Fetch makes one request within the rate limit, and passes its error, or nil, to Heard.
+// Fetch makes one request within the rate limit. It calls Heard with the error of the request,
+// which is nil after a success.
 func Fetch[T any](ctx context.Context, c *Reconciler, do func(context.Context) (T, error)) (T, error) {
 	var none T
 	if err := c.Pass(ctx); err != nil {

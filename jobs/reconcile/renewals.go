@@ -36,8 +36,7 @@ func (p *Pass) someRenewals(ctx context.Context) error {
 	return nil
 }
 
-// renewal compares a renewal's charge and refund in the operation, in its transfers and in
-// its lines.
+// Compares a renewal's charge and refund in the operation, in its transfers and in its lines.
 func (p *Pass) renewal(ctx context.Context, id string) error {
 	if p.added[id] {
 		return nil
@@ -64,8 +63,8 @@ func (p *Pass) renewal(ctx context.Context, id string) error {
 // the wallet.
 const MovesWithin = 10 * time.Minute
 
-// expiries checks that renewals moved the expiries by the paid days, once MovesWithin has
-// passed. It makes no request if a later read in the ledger shows this.
+// Checks that renewals moved the expiries by the paid days, once MovesWithin has passed. It makes
+// no request if a later read in the ledger shows the moved expiry.
 func (p *Pass) expiries(ctx context.Context) error {
 	p.grant()
 	now := p.Clock()
@@ -100,9 +99,9 @@ func (p *Pass) expiries(ctx context.Context) error {
 	return nil
 }
 
-// moved reports whether a line needs no further check: its expiry moved or is unknown, its
-// charge was fully refunded, or the provider no longer knows the proxy. If the expiry did
-// not move by the paid days, it adds a finding.
+// Reports whether a line needs no further check: its expiry moved or is unknown, its charge was
+// fully refunded, or the provider no longer knows the proxy. If the expiry did not move by the
+// paid days, it adds a finding.
 func (p *Pass) moved(ctx context.Context, operation string, l tables.RenewalLine, settled time.Time) (bool, error) {
 	seen, err := p.Ledger.Fleet.Proxy(ctx, l.ProxyID)
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {

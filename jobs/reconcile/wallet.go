@@ -99,8 +99,8 @@ func (w WalletReading) Check() WalletCheck {
 	return x
 }
 
-// wallet compares the wallet with its range. If the balance is outside the range, it adds a
-// finding with possible explanations, unless the provider may not show a booking yet.
+// Compares the wallet with its range. If the balance is outside the range, it adds a finding with
+// possible explanations, unless the provider may not show a booking yet.
 func (p *Pass) wallet(w WalletReading) {
 	p.Wallet, p.Quiet = w.Check(), w.exact()
 	x := p.Wallet
@@ -155,8 +155,8 @@ func (p *Pass) carryMissing() {
 	}
 }
 
-// showed reports whether the provider's wallet fits the range around an earlier balance of
-// the books.
+// Reports whether the provider's wallet fits the range that the books would allow at an earlier
+// balance.
 func (x WalletCheck) showed(earlier int64) bool {
 	by := earlier - x.BookCents
 	return x.ProviderCents <= *x.HighCents+by && (x.LowCents == nil || x.ProviderCents >= *x.LowCents+by)
@@ -188,9 +188,9 @@ type listPrices struct {
 	dearest int64
 }
 
-// bound replaces each unknown charge in w with an upper bound, if one can be found. The bound
-// is derived from the highest recent price, the list price or the command's limit. Without a
-// bound, missing money would not be noticed.
+// Replaces each unknown charge in w with an upper bound, if one can be found. The bound is
+// derived from the highest recent price, the list price or the command's limit. Without a bound,
+// missing money would not be noticed.
 func (p *Pass) bound(ctx context.Context, w *WalletReading) error {
 	most := map[string]fact.Cents{}
 	for _, open := range [][]tables.Exposure{w.Before.Open, w.After.Open} {
@@ -212,8 +212,8 @@ func (p *Pass) bound(ctx context.Context, w *WalletReading) error {
 	return nil
 }
 
-// mostOf returns an upper bound on the cost of an operation in cents, or 0 if none can be
-// found.
+// mostOf returns an upper bound on the cost of an operation in cents. It returns 0 if no bound
+// can be found.
 func (p *Pass) mostOf(ctx context.Context, e tables.Exposure) (int64, error) {
 	accepted, err := p.Ledger.Operations.Acceptance(ctx, e.CommandID)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -236,8 +236,8 @@ func (p *Pass) mostOf(ctx context.Context, e tables.Exposure) (int64, error) {
 	return min(cents, decide.MaxLineCents) * boundMargin / 100, nil
 }
 
-// expected returns the cost of an operation at the highest known price of what it buys, or
-// 0 if no price is known.
+// Returns the cost of an operation, calculated with the highest known price of each item or
+// proxy. It returns 0 if no price is known.
 func (p *Pass) expected(ctx context.Context, e tables.Exposure, c command.Command) (cents int64, err error) {
 	if e.Kind.OfProxies() {
 		paid, err := p.Ledger.Money.Dearest(ctx, c.DurationDays)
@@ -257,8 +257,8 @@ func (p *Pass) expected(ctx context.Context, e tables.Exposure, c command.Comman
 	return cents, nil
 }
 
-// offered returns the list prices for a number of days. If a read fails, it adds a note and
-// returns the prices read so far.
+// Returns the list prices for a number of days. If a read fails, it adds a note and returns the
+// prices read so far.
 func (p *Pass) offered(ctx context.Context, days int64) listPrices {
 	if kept, ok := p.prices[days]; ok && p.Clock().Sub(kept.at) < pricesKept {
 		return kept
@@ -335,9 +335,9 @@ func (f Finding) Amount(currency string) string {
 }
 
 // CouldExplain returns text about the findings of this pass that could explain the wallet's
-// difference or a part of it, and about operations in progress. A finding qualifies if it
-// has the difference's direction and its amount, if known, does not exceed the distance to
-// the far end of the wallet's range.
+// difference or a part of it, and about operations in progress. A finding qualifies if it has the
+// direction of the difference and is not too large. The limit is the distance to the far end of
+// the wallet's range. A finding of unknown amount is never too large.
 func (p *Pass) CouldExplain(difference int64) string {
 	var found []string
 	for _, f := range p.Findings {
@@ -362,8 +362,9 @@ func (p *Pass) CouldExplain(difference int64) string {
 	return text
 }
 
-// suspectAnswers adds the answers to reviews since the wallet last agreed to a finding about
-// the wallet. A wrong answer is a more likely cause than an unexplained movement.
+// suspectAnswers adds the answers to reviews to a finding about the wallet, if they were given
+// since the wallet last agreed. A wrong answer is a more likely cause than an unexplained
+// movement.
 func (p *Pass) suspectAnswers(ctx context.Context) error {
 	i := slices.IndexFunc(p.Findings, func(f Finding) bool { return f.Kind == decide.FindingWallet && f.AmountCents != 0 })
 	if i < 0 {
