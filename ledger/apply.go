@@ -234,8 +234,8 @@ func (t projector) applyReview(r chain.Row, f fact.OperationReview) error {
 	})
 }
 
-// mayHaveExecuted counts an attempt with an unknown outcome. It dates the first such attempt
-// to the operation's previous change.
+// mayHaveExecuted counts an attempt with an unknown outcome. The time of the first of these
+// attempts is that of the operation's previous change.
 func (o *operation) mayHaveExecuted(ambiguous bool) {
 	if !ambiguous {
 		return
@@ -320,8 +320,8 @@ func (t projector) applySweep(r chain.Row, f fact.Fact) error {
 		}
 		return t.applyPlanned(r, f)
 	case fact.SweepHeld:
-		// This may match no row: for a shortfall, sweep.held comes before sweep.planned, so the
-		// scheduled time has no row yet.
+		// The update may match no row. For a shortfall, sweep.held comes before sweep.planned, so
+		// the scheduled time has no row yet.
 		return t.exec(`UPDATE slots SET state = 'held', updated_at = ? WHERE schedule = ? AND slot_at = ?`, r.Time, f.Schedule, sqlite.Micros(f.Slot))
 	case fact.SweepFinished:
 		if err := t.applyApproved(r, f); err != nil {
@@ -342,9 +342,9 @@ func (t projector) applySweep(r chain.Row, f fact.Fact) error {
 // conflict. Without it a producer could fill the journal with ever new contents.
 const MaxRefusals = 32
 
-// RefusedContent reports whether this content of a command was refused or conflicted with
-// the accepted content. contents is the number of such contents of the ID, up to
-// MaxRefusals.
+// RefusedContent reports whether this content of a command was refused or conflicted with the
+// accepted content. contents is the number of contents of the ID that were refused or conflicted,
+// up to MaxRefusals.
 func (t *Tx) RefusedContent(commandID, hash string) (before bool, contents int64, err error) {
 	var same int64
 	err = t.queryRow(`SELECT (SELECT count(*) FROM refused_contents WHERE command_id = ?1 AND content_hash = ?2),
@@ -383,9 +383,9 @@ func (t observations) StaleAll() error {
 	return t.execFleet(`UPDATE proxies SET seen_at = 0, last_seen_at = 0 WHERE seen_at <> 0 OR last_seen_at <> 0`)
 }
 
-// applyResumed ends a pause. An operator may end the pause after a restore although the lost
-// time is unexplained (PresumeSentBy). Operations that were accepted during the pause may then
-// have been sent before, because their commands may have been published in the lost time.
+// applyResumed ends a pause. An operator may end the pause after a restore although the lost time
+// is unexplained (PresumeSentBy). In that case, operations that were accepted during the pause
+// might have been sent before, because their commands might have been published in the lost time.
 func (t projector) applyResumed(f fact.AccountResumed) error {
 	if err := t.exec(`DELETE FROM pauses WHERE scope = ? AND cause = ?`, f.Scope, f.Cause); err != nil {
 		return err
@@ -443,8 +443,8 @@ func (l *Ledger) monthEnds(ctx context.Context, last int64) (ends []fact.MonthEn
 	return ends, err
 }
 
-// countNet counts a transfer booked at an instant: a charge in its own quarter of an hour, a
-// refund in the quarter of its charge. If a refund counted in its own quarter, a refund of
+// countNet counts a transfer booked at an instant. A charge counts in the quarter of an hour in
+// which it is booked. A refund counts in the quarter of its charge, because otherwise a refund of
 // yesterday's charge would raise today's limit.
 func (w *writer) countNet(at int64, m transfer) {
 	switch m.kind {
@@ -541,9 +541,9 @@ func (t projector) applySchedule(r chain.Row, f fact.Fact) error {
 	return fmt.Errorf("no fold for %T", f)
 }
 
-// renameSchedule moves everything that belongs to a schedule to its new name. If the earlier
-// name is "", there is nothing to move. If the new name is paused, its pause replaces that
-// of the earlier name.
+// renameSchedule moves everything that belongs to a schedule to its new name. If the earlier name
+// is "", there is nothing to move. If the new name is paused, this pause replaces the pause of
+// the earlier name.
 func (t projector) renameSchedule(was, name string) error {
 	if was == "" {
 		return nil

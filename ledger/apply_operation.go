@@ -24,8 +24,8 @@ type operation struct {
 	next  int        // index of the line that the next fact probably concerns
 }
 
-// known caches operations, and commands with a single operation, as they are within the
-// transaction, so that no step reads back what was just written.
+// known is a cache of operations, and of commands with a single operation, in their state within
+// the transaction. It saves reading back what was just written.
 type known struct {
 	operations map[string]*operation
 	commands   map[string]singleCommand
@@ -160,8 +160,8 @@ func inMicros(at *time.Time) *time.Time {
 	return new(sqlite.FromMicros(sqlite.Micros(*at)))
 }
 
-// change changes an operation at the row's time. It fails if the operation no longer has
-// the version on which the facts were decided.
+// Changes an operation at the row's time. It fails if the operation no longer has the version on
+// which the facts were decided.
 func (t projector) change(r chain.Row, id string, change func(*operation)) error {
 	return t.changeAs(id, changeOperation, func(o *operation) {
 		change(o)
@@ -169,8 +169,8 @@ func (t projector) change(r chain.Row, id string, change func(*operation)) error
 	})
 }
 
-// changeAs changes an operation in memory while it is held back, otherwise with one
-// statement.
+// changeAs changes an operation in memory if its row is not written yet (heldBack). Otherwise it
+// changes the operation with one statement.
 func (t projector) changeAs(id, update string, change func(*operation)) error {
 	o, err := t.operation(id)
 	if err != nil {
@@ -243,9 +243,9 @@ const (
 	observeLine = `UPDATE lines SET observed_expires_at = ? WHERE operation = ? AND proxy_id = ?`
 )
 
-// changeHeld changes the lines of an operation that is held back, or only the line of one
-// proxy (proxyID). It returns false if the operation is not held back. A change may release a
-// proxy, but must not reserve one.
+// changeHeld changes the lines of an operation whose rows are not written yet (heldBack). If
+// proxyID is set, it changes only the line of that proxy. It returns false if the rows are
+// written already. A change may release a proxy, but must not reserve one.
 func (t projector) changeHeld(operation, proxyID string, change func(*heldLine)) (held bool, err error) {
 	h := &t.w.held
 	o := h.byID[operation]
@@ -274,9 +274,9 @@ func (t projector) changeHeld(operation, proxyID string, change func(*heldLine))
 	return true, nil
 }
 
-// applySending sets updated_at to the time of the intent. It stays unchanged until the
-// outcome is recorded, because the retry window of an attempt with an unknown outcome
-// starts there.
+// applySending sets updated_at to the time of the intent. updated_at stays unchanged until the
+// outcome is recorded, because the retry window of an attempt with an unknown outcome starts
+// there.
 func (t projector) applySending(r chain.Row, f fact.OperationSending) error {
 	for id, at := range f.Observed {
 		held, err := t.changeHeld(f.OperationID, id, func(l *heldLine) { l.observed = sqlite.Micros(at) })
@@ -307,7 +307,7 @@ func (t projector) applyRenewal(r chain.Row, f fact.RenewalSettled) error {
 	})
 }
 
-// add adds booked cents. The first charge also sets chargedAt.
+// Adds booked cents. The first charge also sets chargedAt.
 func (o *operation) add(charged, refunded, at int64) {
 	o.ChargedCents, o.RefundedCents = o.ChargedCents+charged, o.RefundedCents+refunded
 	if charged != 0 && o.chargedAt == nil {
@@ -315,8 +315,8 @@ func (o *operation) add(charged, refunded, at int64) {
 	}
 }
 
-// firstCharge returns the time of the first booked charge, in microseconds; 0 if nothing was
-// charged.
+// firstCharge returns the time of the first booked charge, in microseconds. It returns 0 if
+// nothing was charged.
 func (o *operation) firstCharge() int64 {
 	at, _ := o.chargedAt.(int64)
 	return at
@@ -331,7 +331,7 @@ type transfer struct {
 	chargedAt           int64 // for a refund: when the charge was booked; 0 if in the same row
 }
 
-// book writes the transfers of one fact. It skips zero amounts and refuses negative ones.
+// Writes the transfers of one fact. It skips zero amounts and refuses negative ones.
 func (t projector) book(r chain.Row, transfers ...transfer) error {
 	n, at := 0, t.bookedAt(r)
 	for _, m := range transfers {
@@ -432,8 +432,8 @@ func (t projector) orderState(r chain.Row, f fact.OrderState, state fact.State, 
 		transfer{kind: "refund", debit: "wallet", credit: "orders", cents: f.RefundedCents, operation: f.OperationID, orderNo: f.OrderNo, chargedAt: chargedAt})
 }
 
-// settle books the lines of a renewal and returns their sums. Succeeded and failed lines
-// are final. An unresolved line is booked to suspense, and its proxy stays reserved.
+// Books the lines of a renewal and returns their sums. Succeeded and failed lines are final. An
+// unresolved line is booked to suspense, and its proxy stays reserved.
 func (t projector) settle(r chain.Row, operation string, lines []fact.Line) (charged, refunded int64, err error) {
 	transfers := make([]transfer, 0, 2*len(lines))
 	for _, l := range lines {

@@ -29,8 +29,8 @@ import (
 type Archive struct {
 	Path string // path of the ledger
 	Dir  string // directory of the archive; "" for the ledger's own directory
-	// Before is the instant before which rows are archived. From the first row of an
-	// unfinished command on, all rows stay.
+	// Before is the instant before which rows are archived. The first row of an unfinished
+	// command, and all rows after it, stay in the ledger.
 	Before time.Time
 	Clock  func() time.Time
 	// Published is the last event of the stream. Rows after it stay.
@@ -87,9 +87,9 @@ func (e *NoRoomError) Unwrap() error { return e.Err }
 
 func mib(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
 
-// inRoom runs do, which writes at most takes bytes into dir. If do fails and the disk lacks
-// the space, inRoom returns a *NoRoomError, because SQLite calls a file that was cut off by
-// a full disk "malformed".
+// inRoom runs the function do, which writes at most takes bytes into dir. If do fails and the
+// disk lacks the space, inRoom returns a *NoRoomError. The error of SQLite would mislead: it
+// calls a file that was cut off by a full disk "malformed".
 func inRoom(dir string, takes int64, do func() error) error {
 	free, unknown := files.Free(dir)
 	err := do()
@@ -108,10 +108,10 @@ func (x Archive) Check() error {
 	return nil
 }
 
-// Run archives old rows. It writes, syncs and verifies the archive, and then gives it its
-// final name. Then it writes a new ledger that starts after the archive and agrees with the
-// present ledger in every table. Finally one rename replaces the present ledger. If Run
-// crashes before that, the ledger is unchanged, and another run completes the work.
+// Run archives old rows. It writes, syncs and verifies the archive, and gives the file its final
+// name. Next it writes a new ledger that starts after the archive and agrees with the present
+// ledger in every table. Finally one rename replaces the present ledger. If Run crashes before
+// the rename, the ledger is unchanged, and another run completes the work.
 func (x Archive) Run(ctx context.Context) (out Archived, err error) {
 	if x.Keep == 0 {
 		x.Keep = 4096
@@ -192,7 +192,8 @@ func (x Archive) sweep(ctx context.Context, l *Ledger) error {
 	return nil
 }
 
-// boundary returns the last row to archive, or 0, and the work that keeps later rows.
+// boundary returns the last row to archive. It returns 0 if no row can be archived. heldBy is the
+// work that keeps later rows in the ledger.
 func (x Archive) boundary(ctx context.Context, l *Ledger) (last int64, heldBy string, err error) {
 	row, err := l.Row(ctx, x.Published.Seq)
 	if err != nil || row.Hash != x.Published.Hash {
@@ -221,11 +222,11 @@ func (x Archive) boundary(ctx context.Context, l *Ledger) (last int64, heldBy st
 	return last, heldBy, nil
 }
 
-// firstUnfinished returns the first row of unfinished work, or math.MaxInt64 if there is none,
-// and describes the work. Unfinished work is an operation that has not ended or has an
-// unanswered line, a plan whose commands may not all be published, a replacement whose order
-// has not arrived, or the newest plan of a schedule if it needs approval. Older plans that
-// need approval can be read from the archive.
+// firstUnfinished returns the first row of unfinished work, and describes the work. It returns
+// math.MaxInt64 if there is no unfinished work. Unfinished work is an operation that has not
+// ended or has an unanswered line, a plan whose commands may not all be published, a replacement
+// whose order has not arrived, or the newest plan of a schedule if it needs approval. Older plans
+// that need approval can be read from the archive.
 func firstUnfinished(ctx context.Context, q sqlite.Queryer) (seq int64, name string, err error) {
 	err = q.QueryRowContext(ctx, `SELECT seq, name FROM (
 		SELECT c.accepted_seq AS seq, 'operation ' || o.id AS name FROM operations o JOIN commands c ON c.id = o.command_id
@@ -274,8 +275,8 @@ func (h *held) release() error {
 	return errors.Join(c.exec(`ROLLBACK`), c.close())
 }
 
-// swap replaces the present ledger with the new one. It refuses while a WAL exists, because
-// SQLite would apply that WAL to the new file.
+// Replaces the present ledger with the new one. It refuses while a WAL exists, because SQLite
+// would apply that WAL to the new file.
 func (x Archive) swap(path string) error {
 	for _, suffix := range replacedWith[1:] {
 		if exists(x.Path + suffix) {
@@ -334,8 +335,8 @@ func (x Archive) writeArchive(ctx context.Context, l *Ledger, last int64, sound 
 	})
 }
 
-// foldArchive builds the tables of the archive with the usual fold, so that they equal the
-// ledger's tables after the last archived row.
+// foldArchive builds the tables of the archive from the archived rows. They equal the ledger's
+// tables after the last archived row.
 func (l *Ledger) foldArchive(ctx context.Context, path string, last int64) error {
 	return sqlite.Snapshot(ctx, l.read, func(tx *sql.Tx) error {
 		return fillFile(ctx, path, false, func(f *fold) error {
@@ -472,8 +473,8 @@ func (l *Ledger) foldBehind(ctx context.Context, a *Ledger, path string) (b *tab
 	return b, with.compare(ctx, path, projections)
 }
 
-// takeCaches copies tables that no fact fills: the provider's proxies, their moves, and the
-// note of published rows. The listing starts again.
+// takeCaches copies the tables that no fact fills: the provider's proxies, their moves, and the
+// table named published. The listing starts again.
 func (f *fold) takeCaches(ctx context.Context, q sqlite.Queryer) error {
 	return f.w.inTransaction(func() error {
 		for _, table := range []string{"proxies", "moves", "published"} {
@@ -571,8 +572,8 @@ func (l *Journal) archiveOf(ctx context.Context, seq int64) (*Ledger, error) {
 	return a, nil
 }
 
-// archivedRows returns the archived rows of an accepted command or of one of its operations,
-// in order. It finds none of a command that was refused on arrival.
+// archivedRows returns the archived rows of an accepted command or of one of its operations, in
+// order. For a command that was refused on arrival, it finds no rows.
 func (l *Journal) archivedRows(ctx context.Context, subject string) (all []chain.Row, err error) {
 	first, err := l.acceptedAt(ctx, subject)
 	if err != nil || !l.archived(first) {
@@ -593,8 +594,9 @@ func (l *Journal) archivedRows(ctx context.Context, subject string) (all []chain
 	return all, nil
 }
 
-// acceptedAt returns the sequence of the row that accepted a command, or the command of an
-// operation. If there is none, it returns the sequence of the journal's last row.
+// acceptedAt returns the sequence of the row that accepted a command. For an operation, it looks
+// up the operation's command. If there is no such row, it returns the sequence of the journal's
+// last row.
 func (l *Journal) acceptedAt(ctx context.Context, subject string) (seq int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT accepted_seq FROM commands
 		WHERE id = ?1 OR id = (SELECT command_id FROM operations WHERE id = ?1) ORDER BY accepted_seq LIMIT 1`, subject).Scan(&seq)
@@ -701,8 +703,8 @@ func openArchives(ctx context.Context, clock func() time.Time, files []string) (
 	return archives, nil
 }
 
-// joins checks that the next file starts where this one ends. A ledger that was rebuilt
-// from the events contains the archived rows itself, and must agree with the archive.
+// Checks that the next file starts where this one ends. A ledger that was rebuilt from the events
+// contains the archived rows itself, and must agree with the archive.
 func (l *Ledger) joins(ctx context.Context, next *Ledger) error {
 	seq, hash, err := l.Head(ctx)
 	if err != nil {

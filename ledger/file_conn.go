@@ -80,7 +80,7 @@ func (c *conn) ready(query string) (*prepared, error) {
 	return s, err
 }
 
-// values converts arguments to the driver's types, in a buffer that the next call reuses.
+// Converts arguments to the driver's types, in a buffer that the next call reuses.
 func (c *conn) values(args []any) ([]driver.NamedValue, error) {
 	c.ran++
 	c.args = c.args[:0]
@@ -115,7 +115,8 @@ func (c *conn) exec(query string, args ...any) error {
 	return err
 }
 
-// execOne runs a statement that must change exactly one row, or returns ErrNotFound.
+// execOne runs a statement that must change exactly one row. If it does not, execOne returns
+// ErrNotFound.
 func (c *conn) execOne(query string, args ...any) error {
 	n, err := c.changed(query, args)
 	if err == nil && n != 1 {
@@ -132,7 +133,7 @@ func (c *conn) changed(query string, args []any) (int64, error) {
 	return result.RowsAffected()
 }
 
-// Query runs a query. An error is returned by the rows.
+// Query runs a query. If it fails, Scan and Err of the rows return the error.
 func (c *conn) Query(query string, args ...any) sqlite.Rows {
 	rows, err := c.start(query, args)
 	if err != nil {
@@ -241,11 +242,11 @@ func assign(dest any, value driver.Value) error {
 	return nil
 }
 
-// SQLite restarts its write-ahead log only when no reader uses it. With overlapping readers
-// that never happens, and the log grows with every commit, however much of it is copied
-// back. When the log has grown too far, the ledger's own readers pause: current reads
-// finish, new reads wait, and the writer empties the log. Readers in other processes cannot
-// be paused; Unbounded reports them.
+// SQLite restarts its write-ahead log only when no reader uses it. While reads overlap, it never
+// restarts, and the log grows with every commit, even if most of it is copied back. When the log
+// has grown too far, the ledger's own readers pause: current reads finish, new reads wait, and
+// the writer empties the log. Readers in other processes cannot be paused; Unbounded reports
+// them.
 
 const (
 	// logPages is the size of the log, in pages, at which commits start to copy it back (64
@@ -253,13 +254,14 @@ const (
 	logPages = 16384
 	// logBound is the size of the log, in bytes, at which readers pause.
 	logBound = 128 << 20
-	// readersPause is the longest time for which new reads wait for current ones, and then for
-	// the writer.
+	// readersPause is the longest time for which new reads wait for current reads. It is also the
+	// longest time for which they wait for the writer.
 	readersPause = 2 * time.Second
 	maxReaders   = 4
 )
 
-// Unbounded returns why the write-ahead log grows and cannot be emptied, or nil.
+// Unbounded returns why the write-ahead log grows and cannot be emptied. It returns nil if the
+// log is not too large.
 func (l *Ledger) Unbounded() error {
 	if why := l.unbounded.Load(); why != nil {
 		return *why
@@ -415,8 +417,8 @@ func (g *guard) notice(err error) error {
 	return err
 }
 
-// check returns why the files cannot be used any more, or nil. shorter says that the ledger
-// file is smaller than at an earlier check.
+// check returns why the files cannot be used any more. It returns nil if they can be used.
+// shorter says that the ledger file is smaller than at an earlier check.
 func (g *guard) check() (shorter bool, err error) {
 	if g == nil {
 		return false, nil
@@ -554,25 +556,25 @@ type guardedRows struct {
 
 func (r *guardedRows) Next(dest []driver.Value) error { return r.guard.notice(r.Rows.Next(dest)) }
 
-// After a failed fsync the operating system may have dropped data that it could not write,
-// and may still show that data to readers. A process that opens the file later can then
-// read commits in the write-ahead log that a power cut would lose. Whatever it appends
-// after these commits would be lost too, synced or not. The process that saw the failure is
-// safe: SQLite has undone the commit and writes the same part of the log again.
+// After a failed fsync the operating system may have dropped data that it could not write, and
+// may still show that data to readers. A process that opens the file later can read commits in
+// the write-ahead log that a power cut would lose. The later commits of that process would be
+// lost too, even if they are synced. The process that saw the failure is safe: SQLite has undone
+// the commit and writes the same part of the log again.
 //
 // Therefore, before anything is appended, everything readable in the log is copied into the
 // database and synced there, and the log is restarted:
 //   - when a file is opened, because its previous process may have ended after a failure;
-//   - after an I/O error, to show that the disk accepts writes again. Until that succeeds,
-//     writes fail and reads continue.
+//   - after an I/O error, to show that the disk accepts writes again. Until that succeeds, writes
+//     fail and reads continue.
 
 func isIOError(err error) bool {
 	failure, _ := errors.AsType[sqlite3.Error](err)
 	return failure.Code == sqlite3.ErrIoErr
 }
 
-// settleLog copies the write-ahead log into the database and syncs it there. If a reader
-// still uses an older state of the file, only part of the log can be copied. That is not an
+// settleLog copies the write-ahead log into the database and syncs it there. If a reader still
+// uses an older state of the file, only part of the log can be copied. A partial copy is not an
 // error: the reader has kept the index of the log, which ends with the last synced commit.
 func (c *conn) settleLog() error {
 	var busy, frames, moved int64

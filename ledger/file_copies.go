@@ -146,8 +146,8 @@ func mustNotExist(path string) error {
 	return errors.Join(fmt.Errorf("%s: %w", path, fs.ErrExist), err)
 }
 
-// writeBeside calls do with a path in a new directory next to out, on the same file system.
-// It first removes directories that killed processes left, and at the end its own.
+// writeBeside calls do with a path in a new directory next to out, on the same file system. It
+// first removes directories that killed processes left. At the end it removes the new directory.
 func writeBeside(out, pattern string, do func(path string) error) (err error) {
 	leftovers, err := matching(filepath.Dir(out), pattern)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -189,8 +189,8 @@ func matching(dir, pattern string) (paths []string, err error) {
 	return paths, err
 }
 
-// lockRoom locks a directory of writeBeside. alone is false if another process has locked
-// it, or if locking fails. The lock ends with the process.
+// lockRoom locks a directory that writeBeside uses. alone is false if another process has locked
+// the directory, or if locking fails. The lock ends with the process.
 func lockRoom(dir string) (unlock func() error, alone bool) {
 	lock, alone, err := files.TryLock(filepath.Join(dir, "lock"))
 	if err != nil {
@@ -199,9 +199,9 @@ func lockRoom(dir string) (unlock func() error, alone bool) {
 	return lock.Unlock, alone
 }
 
-// keep moves a finished and closed file to its final place: it syncs the file, renames it,
-// and syncs the rename. It refuses if SQLite's files of a previous ledger are still there.
-// It syncs the directory before the rename, so that a removal of such files is on disk.
+// Moves a finished and closed file to its final place: it syncs the file, renames it, and syncs
+// the rename. It refuses if SQLite's files of a previous ledger are still there. It syncs the
+// directory before the rename, so that a removal of such files is on disk.
 func keep(path, out string) error {
 	if _, err := os.Stat(path + "-wal"); err == nil {
 		return fmt.Errorf("%s was not closed: its newest part is in its -wal file", path)
@@ -221,15 +221,13 @@ func keep(path, out string) error {
 	return names.sync(filepath.Dir(out))
 }
 
-// names has the directory operations of keep and MoveAside; tests replace them. The tests
-// assume that a power cut leaves everything synced on disk, and possibly a part of what came
-// later.
+// These are the directory operations of keep and MoveAside. Tests replace them, and assume that a
+// power cut leaves everything synced on disk, and possibly a part of what came later.
 var names = struct {
 	link, rename func(from, to string) error
 	remove, sync func(path string) error
 }{os.Link, os.Rename, os.Remove, syncFile}
 
-// syncFile syncs a file, or a directory's entries, to disk.
 func syncFile(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -270,7 +268,7 @@ func (l *Ledger) NoteBackup(v Verified, out string) error {
 	return nil
 }
 
-// LastBackup returns the last recorded backup, or the zero value.
+// LastBackup returns the last recorded backup. It returns the zero value if none is recorded.
 func (l *Ledger) LastBackup() (b BackedUp, err error) {
 	text, err := files.Read(backedUpPath(l.path), maxBackedUp)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -300,13 +298,15 @@ type Restore struct {
 	// Replaces is the binding of the existing ledger. A ledger that follows the stream must
 	// not replace one of another provider account. The zero value allows any account.
 	Replaces fact.Binding
-	// Replacing closes the existing ledger before it is moved; nil if it is closed already.
+	// Replacing closes the existing ledger before it is moved. It is nil if the ledger is closed
+	// already.
 	Replacing func() error
-	// Events yields the events of the stream, starting at a journal sequence; nil without a
-	// stream. Without From it is required.
+	// Events yields the events of the stream, starting at a journal sequence. It is nil if there
+	// is no stream. Without From it is required.
 	Events func(first int64) iter.Seq2[[]byte, error]
 	// Snapshot is the state to start with if there is no backup (From) and the stream does not
-	// start with the first row; nil for none. One of the events must contain its hash.
+	// start with the first row. It is nil if there is no snapshot. One of the events must contain
+	// the snapshot's hash.
 	Snapshot *Snapshot
 	// Content opens the written form of Snapshot.
 	Content func() (io.ReadCloser, error)
@@ -316,8 +316,8 @@ type Restore struct {
 type Restored struct {
 	Rows   int64 `json:"rows"`   // rows in the backup
 	Events int64 `json:"events"` // rows folded from the stream after the backup
-	// Snapshot is the row after which the journal starts, taken from the snapshot stored
-	// with the stream; nil if no snapshot was used.
+	// Snapshot is the row after which the journal starts, taken from the snapshot stored with the
+	// stream. It is nil if no snapshot was used.
 	Snapshot *chain.Head `json:"snapshot,omitempty"`
 	Head     chain.Head  `json:"head"` // includes the facts of the restore
 	Epoch    string      `json:"epoch"`
@@ -443,8 +443,8 @@ func (x Restore) beginWithSnapshot(f *fold, out *Restored) (err error) {
 	return f.beginFrom(content, *x.Snapshot)
 }
 
-// laterError reports rows that neither the restored ledger nor the stream contains, and
-// what to do. It unwraps to the gap.
+// laterError reports rows that neither the restored ledger nor the stream contains, and what to
+// do. It unwraps to the field gap.
 type laterError struct {
 	text string
 	gap  *chain.BrokenError
@@ -471,7 +471,7 @@ func (x Restore) beginsLater(h chain.Head, first int64) error {
 	}
 }
 
-// finish checks the new ledger and marks it as restored, unless it follows the stream.
+// Checks the new ledger and marks it as restored, unless it follows the stream.
 func (x Restore) finish(ctx context.Context, path string, out *Restored) (err error) {
 	l, err := Open(ctx, Config{Path: path, Clock: x.Clock, Follows: x.Follows})
 	if err != nil {
@@ -515,8 +515,8 @@ func (x Restore) mark(ctx context.Context, l *Ledger, out *Restored) error {
 	}
 	out.Epoch = fmt.Sprintf("%x", sqlite.Micros(x.Clock()))
 	err = l.Write(ctx, func(tx *Tx) error {
-		// The note describes the stream before the restore and does not apply to the restored
-		// history.
+		// The table published describes the stream before the restore. It does not apply to the
+		// restored history.
 		if err := tx.exec(`DELETE FROM published`); err != nil {
 			return err
 		}
@@ -543,11 +543,11 @@ var besideIt = []string{"", "-wal", "-shm"}
 // apply a rollback journal of the earlier file to the new one.
 var replacedWith = append(slices.Clip(besideIt), "-journal")
 
-// MoveAside renames a ledger file, and all SQLite's files next to it, to PATH.replaced-TIME.
-// It returns the new name, or "" if there was no file. If the ledger is open, close it after
-// this call: if it is closed before, SQLite removes the WAL. MoveAside does not open the
-// file, because SQLite would then remove the WAL of a torn file. Every part has its new name
-// on disk before any part loses its old name.
+// MoveAside renames a ledger file, and all SQLite's files next to it, to PATH.replaced-TIME. It
+// returns the new name. It returns "" if there was no file. If the ledger is open, close it after
+// this call: if it is closed before, SQLite removes the WAL. MoveAside does not open the file,
+// because SQLite would remove the WAL of a torn file. Every file has its new name on disk before
+// any file loses its old name.
 func MoveAside(path string, at time.Time) (aside string, err error) {
 	name := path + ".replaced-" + at.UTC().Format("20060102T150405.000000Z")
 	for _, suffix := range replacedWith {

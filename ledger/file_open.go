@@ -49,11 +49,12 @@ type Config struct {
 	// ReadOnly opens an existing file, possibly while a writer is running. Write returns
 	// ErrReadOnly.
 	ReadOnly bool
-	// Follows says that the journal is an external stream. Write then appends facts only
-	// under Lead, which publishes them first. Fold applies the facts of other runners.
+	// Follows says that the journal is an external stream. Write appends facts only under Lead,
+	// which publishes the facts first. Fold applies the facts of other runners.
 	Follows bool
-	// Held returns why this process has lost the lock on the file's directory, or nil. Without
-	// the lock nothing is written. Default: the lock is never lost.
+	// Held returns why this process has lost the lock on the file's directory. It returns nil
+	// while the process has the lock. Without the lock nothing is written. Default: the lock is
+	// never lost.
 	Held func() error
 	// Inspect, together with ReadOnly, also opens a file whose schema was changed, so that
 	// Verify can report it and Rebuild can repair it. Other reads of such a file may be
@@ -203,8 +204,9 @@ func (l *Ledger) readEnds(ctx context.Context) (err error) {
 	return nil
 }
 
-// Failing returns why the last commit failed, or nil. Typical causes are a full disk and
-// another process's lock on the file. A failed publication does not count. Reads continue.
+// Failing returns why the last commit failed. It returns nil if the commit succeeded. Typical
+// causes are a full disk and another process's lock on the file. A failed publication does not
+// count. Reads continue.
 func (l *Ledger) Failing() error {
 	if why := l.failing.Load(); why != nil {
 		return *why
@@ -221,10 +223,10 @@ func (l *Ledger) WorkingSince() time.Time {
 	return time.Time{}
 }
 
-// Revision returns a number that increases with each commit of facts, and with each change
-// that a listing or read of the proxies showed. While it is unchanged, all answers about
-// proxies are unchanged, except the times at which proxies were read. known is false for a
-// ledger opened ReadOnly, because another process may write to the file.
+// Revision returns a number that increases with each commit of facts. It also increases when a
+// listing or a read shows that a proxy has changed. While it is unchanged, all answers about
+// proxies are unchanged, except the times at which proxies were read. known is false for a ledger
+// opened ReadOnly, because another process may write to the file.
 func (l *Ledger) Revision() (n int64, known bool) { return l.revision.Load(), l.write != nil }
 
 // Close stops the writer after its present commit and closes the file.
@@ -240,8 +242,9 @@ func (l *Ledger) Close() error {
 	return errors.Join(l.read.Close(), l.archives.close(), l.write.close())
 }
 
-// dsn returns the data source name, with pragmas that the driver applies to every
-// connection. It leaves synchronous, whose default in the driver is NORMAL, to extra.
+// dsn returns the data source name, with pragmas that the driver applies to every connection. It
+// does not set the pragma synchronous. The driver's default is NORMAL, and extra may set another
+// value.
 func dsn(path string, extra url.Values) string {
 	v := url.Values{
 		"_journal_mode":       {"WAL"},
@@ -255,7 +258,7 @@ func dsn(path string, extra url.Values) string {
 }
 
 // openWriter migrates the file and opens the connection that writes to it. Before it writes, it
-// refuses a schema that is newer than that of the migrations, or differs from it.
+// refuses a schema that is newer than the migrations, or that differs from the schema they make.
 func openWriter(ctx context.Context, path string, busy time.Duration) (*conn, error) {
 	if err := ownFile(path); err != nil {
 		return nil, err

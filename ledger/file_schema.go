@@ -26,7 +26,7 @@ import (
 // when it is verified.
 
 // SchemaError is the error of Open for a file whose schema is newer than the migrations, or
-// differs from theirs. Nothing was written.
+// differs from the schema that the migrations make. Nothing was written.
 type SchemaError struct {
 	Path       string
 	Version    int64  // the file's schema version
@@ -144,7 +144,7 @@ func knownVersion() (newest int64, err error) {
 }
 
 // emptySQL makes, in one transaction, what all migrations together make.
-// TestANewLedgersSchemaIsWhatTheMigrationsMake writes it and checks it.
+// TestANewLedgersSchemaIsWhatTheMigrationsMake writes and checks the file empty.sql.
 //
 //go:embed empty.sql
 var emptySQL string
@@ -163,9 +163,9 @@ var emptyLedger = sync.OnceValues(func() (image []byte, err error) {
 	return c.Serialize("main")
 })
 
-// makeEmpty gives an empty file the schema of the migrations in one commit; the migrations
-// need one commit each. This opens a new ledger in a fifth of the time, and each verification
-// opens one.
+// makeEmpty gives an empty file the schema of the migrations in one commit; the migrations need
+// one commit each. A new ledger opens in a fifth of the time. Each verification opens a new
+// ledger.
 func makeEmpty(_ context.Context, source string) (err error) {
 	image, err := emptyLedger()
 	if err != nil {

@@ -28,9 +28,9 @@ import (
 	"perennial/ledger/tables"
 )
 
-// A ledger whose first rows were archived starts with a snapshot of every projection after
-// the last archived row. A ledger.archived fact contains the hash of the snapshot, so the
-// hash chain covers it. A fold then starts with the snapshot instead of row 1.
+// A ledger whose first rows were archived starts with a snapshot of every projection after the
+// last archived row. A ledger.archived fact contains the hash of the snapshot, so the hash chain
+// covers it. A fold of such a ledger starts with the snapshot instead of row 1.
 
 // snapshotted lists the tables of a snapshot, in an order in which they can be filled.
 var snapshotted = append(slices.Clone(projections), "archived")
@@ -39,8 +39,8 @@ var snapshotted = append(slices.Clone(projections), "archived")
 // Triggers maintain state_counts; apply maintains the others.
 var running = []string{"net_charges", "state_counts", "command_labels"}
 
-// These queries select the parts of archived rows that stay in the table archived. The rows
-// are those of the file and those archived earlier. Older archives kept less (no refund
+// These queries select the parts of archived rows that stay in the table archived. They read the
+// rows in the file and the rows that were archived earlier. Older archives kept less (no refund
 // times, record IDs, NATS users or names) and must still verify.
 const (
 	leftOfRows         = `SELECT ` + leftBefore + leftRefunds + leftIDs + leftUsers + leftNames + leftAfter
@@ -198,9 +198,9 @@ func (s *snapshotSum) add(c chunk) {
 
 func (s *snapshotSum) text() string { return hex.EncodeToString(s.sum.Sum(nil)) }
 
-// beginBehind starts the fold after the last row of a finished file. That row becomes the
-// base, with a snapshot of the file's tables. beginBehind copies the tables themselves. A
-// verification loads the snapshot instead, and compares the result.
+// beginBehind starts the fold after the last row of a finished file. That row becomes the base,
+// with a snapshot of the file's tables. beginBehind copies the tables themselves. A verification
+// loads the tables from the snapshot, and compares both.
 func (f *fold) beginBehind(ctx context.Context, q sqlite.Queryer, path string) (*tables.Base, error) {
 	b := &tables.Base{}
 	err := q.QueryRowContext(ctx, `SELECT seq, hash, time FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&b.Seq, &b.Hash, &b.Time)
@@ -251,7 +251,8 @@ func (f *fold) beginAs(ctx context.Context, q sqlite.Queryer) error {
 	})
 }
 
-// begin fills the tables of a snapshot, which fill returns, and then all derived tables.
+// The function fill fills the tables of a snapshot and returns the base. After that, all derived
+// tables are filled.
 func (f *fold) begin(fill func() (*tables.Base, error)) error {
 	return f.w.inTransaction(func() error {
 		b, err := fill()
@@ -279,8 +280,8 @@ func (f *fold) put(c chunk) error {
 	return f.w.exec(`INSERT INTO snapshot (tbl, n, columns, rows) VALUES (?, ?, ?, ?)`, c.table, c.n, c.columns, packed.Bytes())
 }
 
-// load fills the tables of the snapshot and checks its hash. Other goroutines unpack chunks
-// while earlier chunks are written.
+// Fills the tables of the snapshot and checks its hash. Other goroutines unpack chunks while
+// earlier chunks are written.
 func (f *fold) load(b *tables.Base) error {
 	sum := newSnapshotSum()
 	var ahead []func() (chunk, []any, error)
@@ -415,9 +416,9 @@ const netChargesAgain = `INSERT INTO net_charges (quarter, cents)
 const labelsAgain = `INSERT INTO command_labels (name, value, accepted_at, command_id)
 	SELECT e.key, e.value, c.accepted_at, c.id FROM commands c JOIN archived a ON a.seq = c.accepted_seq JOIN json_each(a.data, '$.labels') e`
 
-// An events stream may start after an archived row. A ledger that is rebuilt from it then
-// starts with the snapshot of the state at that row. A copy of the snapshot is stored with
-// the stream (docs/decisions/0011).
+// An events stream may start after an archived row. A ledger that is rebuilt from such a stream
+// starts with the snapshot of the state at that row. A copy of the snapshot is stored with the
+// stream (docs/decisions/0011).
 
 // Snapshot identifies the state of all projections after an archived row.
 type Snapshot struct {
@@ -426,8 +427,8 @@ type Snapshot struct {
 	SnapshotHash string // the hash in ledger.archived
 }
 
-// Snapshot returns the snapshot after which the file's journal starts, or nil if the journal
-// starts with the first row.
+// Snapshot returns the snapshot after which the file's journal starts. It returns nil if the
+// journal starts with the first row.
 func (l *Ledger) Snapshot() *Snapshot {
 	if l.base == nil {
 		return nil
@@ -435,8 +436,8 @@ func (l *Ledger) Snapshot() *Snapshot {
 	return &Snapshot{Head: l.base.Head, SnapshotHash: l.base.SnapshotHash}
 }
 
-// EventsBegin returns the sequence of the first row that the events stream must still have,
-// or 1 if no event was removed.
+// EventsBegin returns the sequence of the first row that the events stream must still have. It
+// returns 1 if no event was removed.
 func (l *Ledger) EventsBegin(ctx context.Context) (seq int64, err error) {
 	columns, err := sqlite.Columns(ctx, l.read, "archives")
 	if err != nil || !slices.Contains(columns, "events_begin") {
@@ -517,14 +518,14 @@ func (l *Ledger) WriteSnapshot(ctx context.Context, to io.Writer) error {
 	return packed.Close()
 }
 
-// CheckSnapshot reads a written snapshot to its end and checks that it is the wanted one.
+// CheckSnapshot reads a written snapshot to its end and checks that it is the snapshot want.
 func CheckSnapshot(from io.Reader, want Snapshot) error {
 	_, err := readSnapshot(from, want, func(chunk) error { return nil })
 	return err
 }
 
-// readSnapshot yields the parts of a written snapshot. At the end it checks that they match
-// their hash and that the snapshot is the wanted one.
+// readSnapshot yields the parts of a written snapshot. At the end it checks that they match their
+// hash and that the snapshot is want.
 func readSnapshot(from io.Reader, want Snapshot, yield func(chunk) error) (*tables.Base, error) {
 	broken := func(err error) error {
 		return &chain.BrokenError{Check: "snapshot", Seq: want.Seq, Detail: err.Error()}

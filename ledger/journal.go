@@ -24,7 +24,8 @@ type Journal struct {
 	archives archiveCache // the file's archives
 }
 
-// Binding returns the provider account to which ledger.opened bound the file, or ErrNotFound.
+// Binding returns the provider account to which ledger.opened bound the file. It returns
+// ErrNotFound before ledger.opened.
 func (l *Journal) Binding(ctx context.Context) (fact.Binding, error) {
 	var b fact.Binding
 	err := l.read.QueryRowContext(ctx, `SELECT account_id, environment, base_url, currency, epoch FROM binding`).
@@ -32,14 +33,14 @@ func (l *Journal) Binding(ctx context.Context) (fact.Binding, error) {
 	return b, sqlite.NotFound(err)
 }
 
-// Currency returns the currency code of the account; "" before ledger.opened.
+// Currency returns the currency code of the account. It returns "" before ledger.opened.
 func (l *Journal) Currency(ctx context.Context) (string, error) {
 	b, err := l.Binding(ctx)
 	return b.Currency, sqlite.Optional(err)
 }
 
-// Head returns the sequence and hash of the newest journal row; for an empty journal 0 and
-// chain.Genesis.
+// Head returns the sequence and hash of the newest journal row. For an empty journal it returns 0
+// and chain.Genesis.
 func (l *Journal) Head(ctx context.Context) (int64, string, error) {
 	h, err := chain.LastRow(l.read.QueryRowContext(ctx, chain.LastRowQuery))
 	return h.Seq, h.Hash, err
@@ -55,7 +56,7 @@ func (l *Journal) HighWater(ctx context.Context) (at time.Time, err error) {
 }
 
 // Rows returns up to limit journal rows after seq, in order. Archived rows come from their
-// archive; if it is missing, the error is an *ArchivedError. In the writing process a query
+// archive; if it is missing, the error is an *ArchivedError. Other queries of the writing process
 // may see a commit shortly before Rows does: see Changed.
 func (l *Journal) Rows(ctx context.Context, after int64, limit int) ([]chain.Row, error) {
 	if l.written {
@@ -101,8 +102,8 @@ func (l *Journal) Row(ctx context.Context, seq int64) (chain.Row, error) {
 	return sqlite.One(chain.Scan, l.read.QueryRowContext(ctx, `SELECT `+chain.Columns+` FROM journal WHERE seq = ?`, seq))
 }
 
-// SeqAt returns the sequence of the last row before an instant, or of an earlier row after
-// which all balances are the same.
+// SeqAt returns the sequence of the last row before an instant. It may return an earlier row
+// instead if all balances are the same after both rows.
 func (l *Journal) SeqAt(ctx context.Context, at time.Time) (int64, error) {
 	return tables.SeqAt(ctx, l.read, at)
 }
@@ -139,7 +140,7 @@ func (t *tail) add(rows []chain.Row, h chain.Head) {
 	t.changed = make(chan struct{})
 }
 
-// after returns up to limit rows after seq, or false if the tail starts too late.
+// The result is up to limit rows after seq. It is false if the tail starts too late.
 func (t *tail) after(seq int64, limit int) ([]chain.Row, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -191,8 +192,8 @@ func (t *Tx) withMoney(f fact.Fact) (fact.Fact, error) {
 	return fact.WithMoney(f, m), nil
 }
 
-// bookedBy returns what a fact books, and on which operation. books is false for a fact that
-// books nothing, such as a read of an order without new amounts.
+// bookedBy returns what a fact books, and on which operation. The result books is false for a
+// fact that books nothing, such as a read of an order without new amounts.
 func (t *Tx) bookedBy(f fact.Fact) (b fact.Booked, operation string, books bool, err error) {
 	switch f := f.(type) {
 	case fact.LedgerOpened:

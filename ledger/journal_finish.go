@@ -92,9 +92,9 @@ func (t *Tx) finish(of fact.Ref) error {
 	return t.appendFinished(f)
 }
 
-// endedBy returns the operations of a command, or none if one of them has not ended. It sets
-// Revision, ReplyTo and StreamSequence of f. leftOut reports whether proxies were skipped on
-// arrival.
+// endedBy returns the operations of a command. It returns none if one of the operations has not
+// ended. It sets Revision, ReplyTo and StreamSequence of f. leftOut reports whether proxies were
+// skipped on arrival.
 func (t *Tx) endedBy(f *fact.CommandFinished) (operations []fact.Operation, leftOut bool, err error) {
 	if c, ok := t.w.known.commands[f.CommandID]; ok {
 		o := t.w.known.operations[c.operation]
@@ -262,8 +262,8 @@ type Booking struct {
 	AmountCents int64  `json:"amount_cents" doc:"The amount."`
 }
 
-// WouldBook returns what an operator's answer would book, given the operation's present
-// state, or ErrNotFound. It books nothing.
+// WouldBook returns what an operator's answer would book, given the operation's present state. It
+// returns ErrNotFound for an unknown operation. It books nothing.
 func (l *Ledger) WouldBook(ctx context.Context, f fact.OperationResolved) ([]Booking, error) {
 	transfers, _, _, err := resolution(func(query string, args ...any) sqlite.Scanner { return l.read.QueryRowContext(ctx, query, args...) }, f)
 	if err != nil {

@@ -85,11 +85,11 @@ func (f *fold) prepare() error {
 // foldCache is the size of a fold's page cache, in bytes.
 const foldCache = 64 << 20
 
-// drop removes what no fold reads. It keeps the trigger that checks state transitions, and
-// the unique index on open lines. The index decides between two renewals of one proxy. drop
-// also keeps the journal's indexes on a few types, because recreating each would read the
-// whole journal for a few rows. The hash chain replaces the journal's triggers, and primary
-// keys replace the trigger on transfers.
+// Removes what no fold reads. It keeps the trigger that checks state transitions, and the unique
+// index on open lines. The index decides between two renewals of one proxy. drop also keeps the
+// journal's indexes on a few types, because recreating each would read the whole journal for a
+// few rows. The hash chain replaces the journal's triggers, and primary keys replace the trigger
+// on transfers.
 func (f *fold) drop() error {
 	type made struct{ kind, name, text string }
 	all, err := sqlite.Collect(f.w.Query(`SELECT type, name, sql FROM sqlite_schema WHERE
@@ -106,7 +106,8 @@ func (f *fold) drop() error {
 // countStates does what the triggers on operations do.
 const countStates = `UPDATE state_counts SET n = (SELECT count(*) FROM operations o WHERE o.state = state_counts.state)`
 
-// finish recreates what drop removed, after the last row. A scratch file needs no indexes.
+// Recreates, after the last row, the indexes and triggers that the method drop removed. A scratch
+// file needs no indexes.
 func (f *fold) finish() error {
 	if f.dropped == nil {
 		return nil
@@ -121,8 +122,8 @@ func (f *fold) finish() error {
 	return err
 }
 
-// make recreates an index or a trigger. It sorts in temporary files, or in memory if that
-// fails, for example on a full disk.
+// Recreates an index or a trigger. It sorts in temporary files, or in memory if that fails, for
+// example on a full disk.
 func (f *fold) make(text string) error {
 	if f.w.exec(text) == nil {
 		return nil
@@ -134,8 +135,8 @@ func (f *fold) close() error { return errors.Join(f.finish(), f.w.close()) }
 
 func (f *fold) at() chain.Head { return f.w.head }
 
-// journalOf yields the rows of a journal after one sequence, up to and including another,
-// in order.
+// journalOf yields the rows of a journal after the sequence after, up to and including the
+// sequence through.
 func journalOf(ctx context.Context, source *sql.Tx, after, through int64) iter.Seq2[chain.Row, error] {
 	return func(yield func(chain.Row, error) bool) {
 		err := sqlite.Each(sqlite.Query(ctx, source, `SELECT `+chain.Columns+` FROM journal WHERE seq > ? AND seq <= ? ORDER BY seq`, after, through), func(s sqlite.Scanner) error {
@@ -194,16 +195,16 @@ type part struct {
 	done  chan struct{} // closed when facts and err are set
 }
 
-// aheadRows is the number of rows in a batch, aheadParts the number of batches that may wait
+// aheadRows is the number of rows in a batch. aheadParts is the number of batches that may wait
 // for the fold.
 const (
 	aheadRows  = 256
 	aheadParts = 4
 )
 
-// readAhead calls do with the rows after a head, in order. It stops at the first error of do
-// or of a row, after it has passed all earlier rows to do. Other goroutines read and decode
-// the next rows meanwhile.
+// readAhead calls the function do with the rows after a head, in order. It stops at the first row
+// that cannot be read, and at the first error of do. All rows before an unreadable row are still
+// passed to do. Other goroutines read and decode the next rows meanwhile.
 func readAhead(h chain.Head, rows iter.Seq2[chain.Row, error], do func(chain.Row, fact.Fact) error) (err error) {
 	parts, stop, ended := make(chan *part, aheadParts), make(chan struct{}), make(chan error, 1)
 	go func() {

@@ -13,20 +13,20 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// Publish appends rows to the stream, in order, after the stream's last row. A nil error
-// means that the stream has stored all of them. After an error they may be stored now, later
-// or never.
+// Publish appends rows to the stream, in order, after the stream's last row. A nil error means
+// that the stream has stored all of them. After an error it is unknown whether the stream has
+// stored the rows or will store them later.
 type Publish func(ctx context.Context, rows []chain.Row) error
 
-// ErrNotLeading is returned by Append on a ledger that follows a stream and does not lead
-// it. Another runner may then write to the stream. Nothing was written.
+// ErrNotLeading is returned by Append on a ledger that follows a stream and does not lead it.
+// Another runner may be writing to the stream. Nothing was written.
 var ErrNotLeading = errors.New("the ledger follows the events stream, which another runner may write")
 
 // ErrLeads is returned by Fold while the ledger leads, and by Lead if it leads already.
 var ErrLeads = errors.New("the ledger leads: it appends to the events stream itself")
 
-// UnpublishedError reports rows that were not committed because it is unknown whether the
-// stream has them. The stream may still store them; the next leader folds them if it does.
+// UnpublishedError reports rows that were not committed because it is unknown whether the stream
+// has them. If the stream stores the rows after all, the next leader folds them.
 type UnpublishedError struct {
 	First, Last int64 // sequences of the rows
 	Err         error // from Publish
@@ -81,7 +81,7 @@ func (l *Ledger) Lead(publish Publish) (*Leadership, error) {
 	return x, nil
 }
 
-// Over returns a channel that is closed when the leadership has ended. Err then says why.
+// Over returns a channel that is closed when the leadership has ended. After that, Err says why.
 func (x *Leadership) Over() <-chan struct{} { return x.over }
 
 // Err returns why the leadership ended without a call of End. It returns nil while the
@@ -113,7 +113,7 @@ func (x *Leadership) End() {
 	_ = x.l.Write(context.Background(), func(*Tx) error { return nil })
 }
 
-// lose ends the leadership. Only the first reason is kept.
+// Ends the leadership. Only the first reason is kept.
 func (x *Leadership) lose(why error) {
 	x.once.Do(func() {
 		x.why = why
@@ -123,9 +123,8 @@ func (x *Leadership) lose(why error) {
 	})
 }
 
-// put publishes the rows of a group. If there are more than PublishMost, they belong to one
-// caller and are published in several parts. A crash may leave only the first parts on the
-// stream.
+// Publishes the rows of a group. If there are more than PublishMost, they belong to one caller
+// and are published in several parts. A crash may leave only the first parts on the stream.
 func (x *Leadership) put(rows []chain.Row) error {
 	x.waiting.Store(sqlite.Micros(x.l.clock()))
 	defer x.waiting.Store(0)
@@ -141,8 +140,7 @@ func (x *Leadership) put(rows []chain.Row) error {
 	return nil
 }
 
-// settle commits the group's transaction. If the journal is a stream, it publishes the rows
-// first.
+// Commits the group's transaction. If the journal is a stream, it publishes the rows first.
 func (w *writer) settle(group []*request, rows []chain.Row) error {
 	leader := w.leading
 	if leader == nil || len(rows) == 0 {
@@ -221,7 +219,7 @@ func (t *Tx) fold(r chain.Row) (err error) {
 	return nil
 }
 
-// factOf decodes the fact of a row, or returns a *chain.BrokenError.
+// factOf decodes the fact of a row. If that fails, it returns a *chain.BrokenError.
 func factOf(r chain.Row) (fact.Fact, error) {
 	f, err := fact.Decode(r.Type, []byte(r.Data))
 	if err == nil {

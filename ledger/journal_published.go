@@ -59,15 +59,15 @@ func rowsOf(events iter.Seq2[[]byte, error]) iter.Seq2[chain.Row, error] {
 	}
 }
 
-// Against is the result of a comparison with the published events.
+// Against is the result of comparing the journal with the published events.
 type Against struct {
 	Published   int64 `json:"published"`   // rows that are on the stream unchanged
 	Unpublished int64 `json:"unpublished"` // later rows that are not published yet
 	// Removed is the number of first rows that were removed from the stream, according to
 	// ledger.bounded.
 	Removed int64 `json:"removed,omitempty"`
-	// NotHere is the number of rows on the stream after the ledger's last row. It is set only
-	// if the ledger follows the stream and may still fold them.
+	// NotHere is the number of rows on the stream after the ledger's last row. It is set only for
+	// a ledger that follows the stream, because such a ledger may fold these rows later.
 	NotHere int64 `json:"not_here,omitempty"`
 
 	last int64 // the last row found on the stream
@@ -75,12 +75,12 @@ type Against struct {
 
 const againstPage = 512
 
-// VerifyAgainst compares the journal with the events that were published from it, from the
-// first event that the stream must have. Verify shows that a file agrees with itself; only
+// VerifyAgainst compares the journal with the events that were published from it. It starts with
+// the first event that the stream must have. Verify shows that a file agrees with itself; only
 // this comparison shows that the file is the published history. VerifyAgainst returns a
-// *chain.BrokenError for the first row that differs. Events of archived rows must form a
-// hash chain that ends with the last archived row. This proves that each row was published
-// as it was archived, without reading the archive.
+// *chain.BrokenError for the first row that differs. Events of archived rows must form a hash
+// chain that ends with the last archived row. The chain proves that each row was published as it
+// was archived, without reading the archive.
 func (l *Ledger) VerifyAgainst(ctx context.Context, events iter.Seq2[[]byte, error]) (a Against, err error) {
 	var page []chain.Row
 	var before chain.Row
@@ -127,8 +127,8 @@ func (l *Ledger) VerifyAgainst(ctx context.Context, events iter.Seq2[[]byte, err
 	return a, err
 }
 
-// holdsArchived refuses a stream that ends before the last archived row. An empty stream
-// passes; the note of Published reveals it.
+// holdsArchived refuses a stream that ends before the last archived row. An empty stream passes,
+// so callers also compare the stream with the last published row (Published).
 func (l *Ledger) holdsArchived(last int64) error {
 	if last > 0 && l.archived(last) && last < l.base.Seq {
 		return &chain.BrokenError{Check: "events", Seq: last + 1, Detail: "the row was archived, and the stream ends before it: its end was removed"}
@@ -136,9 +136,9 @@ func (l *Ledger) holdsArchived(last int64) error {
 	return nil
 }
 
-// begins checks the first event of the stream. It must be row 1, unless a ledger.bounded fact
-// allows a later row to be first. Then it may be any row up to that one, because the hash
-// chain links it to the last archived row, whose hash is known.
+// Checks the first event of the stream. The first event must be row 1, unless a ledger.bounded
+// fact allows a later row to be first. If a fact does, any row up to that later row may be first,
+// because the hash chain links it to the last archived row, whose hash is known.
 func (l *Ledger) begins(ctx context.Context, first chain.Row, a *Against) error {
 	latest, err := l.EventsBegin(ctx)
 	if err != nil {
@@ -170,8 +170,8 @@ func (l *Ledger) isPublished(ctx context.Context, published chain.Row, page []ch
 	return page[1:], false, nil
 }
 
-// follows checks that an event follows the previous one. The first event of the stream may
-// follow any row, unless it is row 1.
+// Checks that an event follows the previous one. The first event of the stream may follow any
+// row, unless it is row 1.
 func follows(r, before chain.Row) error {
 	if r.PrevHash == before.Hash || before.Seq == 0 && (r.Seq > 1 || r.PrevHash == chain.Genesis) {
 		return nil
@@ -228,15 +228,15 @@ type Published struct {
 	FirmSeq int64
 }
 
-// Published reads the note of how far the journal was published.
+// Published reads how much of the journal was published.
 func (l *Ledger) Published(ctx context.Context) (p Published, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT seq, hash, firm_seq FROM published`).Scan(&p.Seq, &p.Hash, &p.FirmSeq)
 	return p, sqlite.Optional(err)
 }
 
-// NotePublished records that the events stream has acknowledged the journal up to a row.
-// stopped means that the runner is stopping cleanly, so that no crash can lose the row. The
-// note only moves forward.
+// NotePublished records that the events stream has acknowledged the journal up to a row. stopped
+// means that the runner is stopping cleanly, so that no crash can lose the row. The recorded row
+// only moves forward.
 func (l *Ledger) NotePublished(ctx context.Context, seq int64, stopped bool) error {
 	noted, err := l.Published(ctx)
 	if err != nil || seq < noted.Seq || seq == noted.Seq && (!stopped || noted.FirmSeq == seq) {
@@ -256,8 +256,8 @@ func (l *Ledger) NotePublished(ctx context.Context, seq int64, stopped bool) err
 	})
 }
 
-// checkNote compares the note with the journal. It detects if rows up to the last published
-// row were rewritten or removed.
+// checkNote compares the last published row (Published) with the journal. It detects if rows up
+// to the last published row were rewritten or removed.
 func checkNote(ctx context.Context, q sqlite.Queryer, b *tables.Base, h chain.Head) error {
 	var p, own chain.Head
 	err := q.QueryRowContext(ctx, `SELECT p.seq, p.hash, coalesce(j.seq, 0), coalesce(j.hash, '') FROM published p

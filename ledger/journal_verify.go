@@ -44,8 +44,8 @@ var projections = []string{"binding", "commands", "rejections", "operations", "l
 // starts with the snapshot whose hash is in the chain. It returns a *chain.BrokenError for
 // the first check that fails.
 func (l *Ledger) Verify(ctx context.Context) (v Verified, err error) {
-	// A changed row is more important than the trigger that was dropped to change it, so it is
-	// reported first. Other errors may only follow from a wrong schema.
+	// A changed row is reported before a dropped trigger, because somebody may have dropped the
+	// trigger in order to change the row. Other errors may only follow from a wrong schema.
 	schema := l.schemaHolds(ctx)
 	v, err = l.verifyContent(ctx)
 	if _, ok := errors.AsType[*chain.BrokenError](err); err != nil && (ok || schema == nil) {
@@ -102,8 +102,8 @@ func checkProxies(ctx context.Context, q sqlite.Queryer) error {
 	return &chain.BrokenError{Check: "proxies", Detail: fmt.Sprintf("proxy %q holds what no listing writes: gone is 0 or 1, and a pass or a look is not before 1970", id)}
 }
 
-// foldInto folds the journal into a new file and compares all projections of the ledger and
-// the file. The file is complete if err is nil or concerns a projection.
+// foldInto folds the journal into a new file and compares all projections of the ledger with
+// those of the new file. The new file is complete if err is nil or concerns a projection.
 func (l *Ledger) foldInto(ctx context.Context, path string, scratch bool) (v Verified, err error) {
 	with, err := l.compare(ctx)
 	if err != nil {
@@ -212,10 +212,10 @@ type monthSums struct {
 	walletChanged int64
 }
 
-// checkMonths checks that the transfers of each month follow those of the previous month,
-// and that the months add up to the wallet. The head of a month must be after all transfers
-// of the month and before all later ones. Only then does replaying up to the head give the
-// month's sums.
+// checkMonths checks that the transfers of each month follow those of the previous month, and
+// that the months add up to the wallet. The head of a month must be after all transfers of the
+// month and before all later ones. Otherwise a replay up to the head would not give the month's
+// sums.
 func checkMonths(ctx context.Context, q sqlite.Queryer) error {
 	months, err := sqlite.Collect(sqlite.Query(ctx, q, `SELECT 1000000 * unixepoch(booked_at / 1000000, 'unixepoch', 'start of month') AS begins, min(seq), max(seq),
 		sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents ELSE 0 END) FROM transfers GROUP BY 1 ORDER BY 1`),
@@ -243,8 +243,8 @@ func checkMonths(ctx context.Context, q sqlite.Queryer) error {
 	return err
 }
 
-// comparison reads one moment of a ledger over one connection, to which a second fold of
-// the journal is attached.
+// comparison reads one moment of a ledger over one connection. A second fold of the journal is
+// attached to the connection.
 type comparison struct {
 	conn     *sql.Conn
 	tx       *sql.Tx
@@ -332,7 +332,7 @@ func (b *comparison) compareTable(ctx context.Context, table string) error {
 	return err
 }
 
-// walk returns an error with the first row in which a table and its second fold differ.
+// Returns an error with the first row in which a table and its second fold differ.
 func (b *comparison) walk(ctx context.Context, table string, columns []string) (err error) {
 	x, y := sqlite.Query(ctx, b.tx, wholeRows(`main.`+table, columns)), sqlite.Query(ctx, b.tx, wholeRows(`again.`+table, columns))
 	defer func() { err = errors.Join(err, x.Close(), y.Close()) }()

@@ -103,8 +103,8 @@ func (w *writer) encode(f fact.Fact) (string, error) {
 	return string(data), nil
 }
 
-// tune keeps the page copies of savepoints out of temporary files, and allows the WAL to
-// grow to 64 MiB before it is copied back. A larger WAL is truncated when it restarts.
+// Keeps the page copies of savepoints out of temporary files, and allows the WAL to grow to 64
+// MiB before it is copied back. A larger WAL is truncated when it restarts.
 func (w *writer) tune() error {
 	return errors.Join(w.exec(`PRAGMA temp_store = MEMORY`), w.exec(`PRAGMA wal_autocheckpoint = `+itoa(logPages)),
 		w.limitLog(w.l.logBound/2))
@@ -117,11 +117,11 @@ func (w *writer) limitLog(bytes int64) error {
 	return w.QueryRow(`PRAGMA journal_size_limit = ` + itoa(bytes)).Scan(&limit)
 }
 
-// Write runs fn in the writer's transaction. It returns when the facts that fn appended are
-// on disk, or with an error if they were undone. fn sees all earlier facts and must only use
-// the Tx. fn may run several times, if another fn of its group failed or the group had to be
-// split. If fn fails, only its own facts are undone; if the commit fails, the whole group
-// fails. Cancelling ctx only has an effect until the writer has taken the request.
+// Write runs fn in the writer's transaction. It returns when the facts that fn appended are on
+// disk, or with an error if they were undone. fn sees all earlier facts and must only use the Tx.
+// fn may run several times: another request of its group may fail, or the group may have to be
+// split. If fn fails, only its own facts are undone; if the commit fails, the whole group fails.
+// Cancelling ctx has no effect after the writer has taken the request.
 func (l *Ledger) Write(ctx context.Context, fn func(*Tx) error) error {
 	if l.write == nil {
 		return ErrReadOnly
@@ -234,9 +234,9 @@ func (w *writer) timed(group []*request) {
 // errRefused reports that a request of the group failed, rather than the whole transaction.
 var errRefused = errors.New("a write of the group was refused")
 
-// commit runs the group in one transaction, at first without savepoints. A savepoint per
-// request would cost a copy of every page that the request changes. If a request fails, the
-// group is undone and runs again with savepoints.
+// Runs the group in one transaction, at first without savepoints. A savepoint per request would
+// cost a copy of every page that the request changes. If a request fails, the group is undone and
+// runs again with savepoints.
 func (w *writer) commit(group []*request) {
 	rows, err := w.transact(group, w.together)
 	if errors.Is(err, errRefused) {
@@ -282,8 +282,8 @@ func (w *writer) noteFailure(err error) {
 	_ = w.l.guard.notice(err)
 }
 
-// firstFileError returns the group's first error that concerns the file or the disk, or
-// nil.
+// firstFileError returns the group's first error that concerns the file or the disk. It returns
+// nil if there is none.
 func firstFileError(group []*request) *error {
 	for _, r := range group {
 		failure, _ := errors.AsType[sqlite3.Error](r.err)
@@ -295,8 +295,8 @@ func firstFileError(group []*request) *error {
 	return nil
 }
 
-// transact calls the function one for every request, then commits. If it returns an error,
-// everything was undone.
+// The argument one is called for every request. After that, transact commits. If it returns an
+// error, everything was undone.
 func (w *writer) transact(group []*request, one func(*Tx, *request) error) (rows []chain.Row, err error) {
 	before := w.head
 	defer func() {
@@ -373,20 +373,19 @@ func (w *writer) savepoint(tx *Tx, r *request) error {
 // not block the others.
 const turnMost = 250 * time.Millisecond
 
-// Turns limits how many writers of one process work at once. The writes of a group share
-// the cost of a commit. Writers that compete for CPU cores commit small groups; writers
-// that take turns commit large ones. A writer that waits for the disk or for a publication
-// gives up its turn. Turns is safe for concurrent use; nil sets no limit.
+// Turns limits how many writers of one process work at once. The writes of a group share the cost
+// of a commit. Writers that compete for CPU cores commit small groups; writers that take turns
+// commit large ones. A writer that waits for the disk or for a publication gives up its turn.
+// Turns is safe for concurrent use. A nil *Turns sets no limit.
 type Turns struct {
 	taken chan struct{}
 	most  time.Duration // maximum wait for a turn
 }
 
-// NewTurns returns Turns for n writers at once, at least 1.
+// NewTurns returns Turns that let n writers work at once. If n is below 1, one writer may work.
 func NewTurns(n int) *Turns { return &Turns{taken: make(chan struct{}, max(n, 1)), most: turnMost} }
 
-// take waits for a turn. It returns false if no turn came in time; the caller must then not
-// call give.
+// Waits for a turn. It returns false if no turn came in time; the caller must then not call give.
 func (t *Turns) take() bool {
 	if t == nil {
 		return false
@@ -408,9 +407,10 @@ func (t *Turns) take() bool {
 
 func (t *Turns) give() { <-t.taken }
 
-// heldBack has rows of the transaction that are not written yet, so that one statement writes
-// many. They are written before any statement that could miss them, and before the transaction
-// ends. An operation that is created and settled in one transaction is written once.
+// heldBack has rows of the transaction that are not written yet. Collecting them allows one
+// statement to write many rows. They are written before any statement that could miss them, and
+// before the transaction ends. An operation that is created and settled in one transaction is
+// written once.
 type heldBack struct {
 	size int // facts, lines and transfers since the last write
 
@@ -487,7 +487,6 @@ func (b *batch) forget() {
 	b.args = b.args[:0]
 }
 
-// store inserts the rows of a batch, up to most per statement.
 func (w *writer) store(b *batch, most int) error {
 	w.storing = true
 	defer func() { w.storing = false }()
@@ -553,7 +552,7 @@ func (w *writer) writeProjected() error {
 	return nil
 }
 
-// writeLinesOf writes what is held back if it contains a line of the proxy.
+// If the held-back rows contain a line of the proxy, they are written.
 func (w *writer) writeLinesOf(proxyID string) error {
 	if _, held := w.held.claims[proxyID]; !held {
 		return nil
@@ -582,8 +581,8 @@ func (w *writer) forgetHeld() {
 	w.known.clear()
 }
 
-// project applies a fact. It writes what is held back if that has become large, or if every
-// row is stored singly.
+// Applies a fact. It writes the held-back rows if there are many of them, or if every row is
+// stored singly.
 func (t projector) project(r chain.Row, f fact.Fact) error {
 	if err := t.apply(r, f); err != nil {
 		return err
@@ -594,8 +593,8 @@ func (t projector) project(r chain.Row, f fact.Fact) error {
 	return t.w.writeProjected()
 }
 
-// before runs before each statement of the writer and writes the held-back rows that the
-// statement could miss.
+// Before each statement of the writer, the held-back rows that the statement could miss are
+// written.
 func (w *writer) before(s *prepared) error {
 	if w.storing {
 		return nil

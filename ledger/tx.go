@@ -102,9 +102,8 @@ func (t *Tx) Accept(f fact.CommandAccepted, then ...fact.Fact) (made []fact.Oper
 	return made, t.Append(append([]fact.Fact{f}, then...)...)
 }
 
-// AppendTo appends facts that were decided on one version of an operation
-// (Operation.Version). It returns the operation after the facts, or ErrStale if the version
-// has changed.
+// AppendTo appends facts that were decided on one version of an operation (Operation.Version). It
+// returns the operation after the facts. It returns ErrStale if the version has changed.
 func (t *Tx) AppendTo(operationID string, version int64, facts ...fact.Fact) (fact.Operation, error) {
 	t.decided = decision{operation: operationID, version: version}
 	err := t.Append(facts...)
@@ -187,7 +186,8 @@ func (t *Tx) Lines(operationID string) ([]tables.RenewalLine, error) {
 	return tables.LinesOf(t.w, operationID)
 }
 
-// Claimant returns the operation that has reserved the proxy for a renewal, or "".
+// Claimant returns the operation that has reserved the proxy for a renewal. It returns "" if
+// there is none.
 func (t *Tx) Claimant(proxyID string) (string, error) {
 	if err := t.w.writeLinesOf(proxyID); err != nil {
 		return "", err
@@ -249,7 +249,8 @@ func (t *Tx) Pause(scope, cause string) (p tables.Pause, found bool, err error) 
 	return p, err == nil, sqlite.Optional(err)
 }
 
-// SharedSlot returns the latest scheduled time that both schedules have, or ErrNotFound.
+// SharedSlot returns the latest scheduled time that both schedules have. It returns ErrNotFound
+// if there is none.
 func (t *Tx) SharedSlot(first, second string) (at time.Time, err error) {
 	err = t.queryRow(`SELECT a.slot_at FROM slots a JOIN slots b ON b.schedule = ? AND b.slot_at = a.slot_at WHERE a.schedule = ? ORDER BY a.slot_at DESC LIMIT 1`, first, second).
 		Scan(sqlite.At(&at))
@@ -277,8 +278,8 @@ func (t *Tx) InSweepReview(proxyID string, expiresAt time.Time) (bool, error) {
 		proxyID, sqlite.Micros(expiresAt)))
 }
 
-// LastEnding returns the last operation that ended without renewing the proxy, or
-// ErrNotFound.
+// LastEnding returns the last operation that ended without renewing the proxy. It returns
+// ErrNotFound if there is none.
 func (t *Tx) LastEnding(proxyID string) (fact.Ref, error) {
 	last, err := tables.Endings(t.w, proxyID, 1)
 	if err != nil || len(last) == 0 {
@@ -287,7 +288,8 @@ func (t *Tx) LastEnding(proxyID string) (fact.Ref, error) {
 	return last[0], nil
 }
 
-// LastPaidBy returns the last operation that renewed the proxy, or ErrNotFound.
+// LastPaidBy returns the last operation that renewed the proxy. It returns ErrNotFound if there
+// is none.
 func (t *Tx) LastPaidBy(proxyID string) (fact.Ref, error) {
 	return sqlite.One(tables.ScanRef, t.queryRow(`SELECT l.operation, o.command_id, o.trace_id FROM lines l JOIN operations o ON o.id = l.operation
 		WHERE l.proxy_id = ? AND (l.state = 'succeeded' OR l.state = 'charged') AND l.settled_at IS NOT NULL ORDER BY l.settled_at DESC LIMIT 1`, proxyID))
@@ -324,9 +326,9 @@ func (t observations) ForgetSeen() error {
 	return errors.Join(t.StaleAll(), t.w.exec(`UPDATE listing SET finished_at = 0, page_size = 0, page_token = ''`))
 }
 
-// ForgetMoved treats all changed expiries so far as explained, because an operator has
-// recorded spending outside Perennial. A change that a pending renewal may explain stays,
-// because it was not shown to the operator.
+// ForgetMoved forgets the expiries that changed so far, because an operator's record of spending
+// outside Perennial explains them. A change that a pending renewal may explain stays, because it
+// was not shown to the operator.
 func (t observations) ForgetMoved() error {
 	return t.w.exec(`DELETE FROM moves WHERE NOT EXISTS (
 		SELECT 1 FROM explained_moves e WHERE e.proxy_id = moves.proxy_id AND e.seen_at = moves.seen_at AND e.settled = 0)`)
@@ -368,8 +370,9 @@ func (t observations) ObserveUnreadable(pass int64, id, why string) error {
 		ON CONFLICT (proxy_id) DO UPDATE SET pass = max(pass, excluded.pass), gone = 0, unlisted_at = NULL, unreadable = excluded.unreadable`, id, pass, why)
 }
 
-// FinishPass marks each proxy that a complete pass did not show: as gone if it has expired,
-// otherwise as unlisted. Absence proves nothing else about a proxy (trap 66).
+// FinishPass marks each proxy that a complete pass did not show. It marks the proxy as gone if it
+// has expired. Otherwise it marks the proxy as unlisted. Absence proves nothing else about a
+// proxy (trap 66).
 func (t observations) FinishPass(pass int64, began time.Time) error {
 	return errors.Join(
 		t.execFleet(`UPDATE proxies SET gone = 1 WHERE `+notShown+` AND seen_at > 0
@@ -391,10 +394,10 @@ func (t observations) CountLost(pass int64, began time.Time) (known, lost int, e
 	return known, lost, err
 }
 
-// Stale marks the data of a proxy as out of date, for example after a renewal: the proxy must
-// be read again before it is paid for. If exactly one renewal extended the expiry that was
-// last read, and settled before that expiry, Stale also stores the expected new expiry. For an
-// expired proxy it stores none, because the API does not say what a renewal does to it.
+// Stale marks the data of a proxy as out of date, for example after a renewal: the proxy must be
+// read again before it is paid for. Stale also stores the expected new expiry if exactly one
+// renewal extended the expiry that was last read. That renewal must have settled before the
+// expiry, because the API does not say how a renewal changes an expired proxy.
 func (t observations) Stale(proxyID string) error {
 	if err := t.w.writeLinesOf(proxyID); err != nil {
 		return err
@@ -419,7 +422,7 @@ const (
 		expected_at = excluded.expected_at`
 )
 
-// notShown selects the proxies that a complete listing pass did not show, except those first
+// notShown selects the proxies that a complete listing pass did not show, except proxies first
 // seen after the pass started. A single read of an unlisted proxy does not make it listed.
 const notShown = `gone = 0 AND pass < ?1 AND (seen_at < ?2 OR unlisted_at IS NOT NULL)`
 
@@ -432,7 +435,7 @@ const stale = `UPDATE proxies SET last_seen_at = max(last_seen_at, seen_at), see
 		FROM lines l WHERE l.proxy_id = proxies.proxy_id AND l.state IN ('succeeded', 'charged') AND abs(l.observed_expires_at - proxies.expires_at)` + tables.IsNoMove + `)
 	WHERE proxy_id = ?`
 
-// LastTime returns the time of the last row; 1970 if there is none.
+// LastTime returns the time of the last row. It returns 1970 if there is no row.
 func (t records) LastTime() (at time.Time, err error) {
 	err = t.w.QueryRow(`SELECT coalesce((SELECT time FROM journal ORDER BY seq DESC LIMIT 1), (SELECT time FROM base), 0)`).Scan(sqlite.At(&at))
 	return at, err
@@ -446,16 +449,16 @@ type Record struct {
 	At  time.Time
 }
 
-// RecordOf returns the record with an ID, or ErrNotFound.
+// RecordOf returns the record with an ID. It returns ErrNotFound if there is none.
 func (t records) RecordOf(id string) (Record, error) {
 	return t.record(0, id)
 }
 
-// RecordAt returns the record in a journal row, or ErrNotFound.
+// RecordAt returns the record in a journal row. It returns ErrNotFound if there is none.
 func (t records) RecordAt(seq int64) (Record, error) { return t.record(seq, "") }
 
-// RecordLike reads the last record after an instant with the same movement, amount,
-// operation, order, proxy, person and reason, or ErrNotFound.
+// RecordLike reads the last record after an instant with the same movement, amount, operation,
+// order, proxy, person and reason. It returns ErrNotFound if there is none.
 func (t records) RecordLike(f fact.LedgerRecorded, after time.Time) (r Record, err error) {
 	seqs, err := sqlite.Collect(t.w.Query(`SELECT seq FROM journal WHERE type = 'ledger.recorded' AND time > ? AND data ->> '$.by' = ? AND data ->> '$.reason' = ?
 		ORDER BY seq DESC`, sqlite.Micros(after), f.By, f.Reason), sqlite.Value[int64])
@@ -468,8 +471,8 @@ func (t records) RecordLike(f fact.LedgerRecorded, after time.Time) (r Record, e
 	return r, errors.Join(err, ErrNotFound)
 }
 
-// Corrected returns how many cents of a row's amount were taken back by records of this
-// movement, less what later records restored. Corrections of corrections count.
+// Corrected returns how many cents of a row's amount were taken back by records of this movement.
+// Cents that later records restored are subtracted. Corrections of corrections count.
 func (t records) Corrected(seq int64, movement string) (cents int64, err error) {
 	err = t.w.QueryRow(`WITH RECURSIVE corrections (seq) AS (
 			SELECT r.seq FROM (`+tables.RecordRows+`) r WHERE r.data ->> '$.corrects_seq' = ?1
