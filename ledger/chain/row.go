@@ -34,8 +34,8 @@ func (r Row) Head() Head { return Head{Seq: r.Seq, Hash: r.Hash} }
 // Instant returns the row's time in UTC.
 func (r Row) Instant() time.Time { return sqlite.FromMicros(r.Time) }
 
-// Hash returns the SHA-256 of the row in hex, and buf, which it reuses. Every text has a
-// length prefix, so that no two different rows have the same encoding.
+// Hash returns the SHA-256 of the row in hex. It overwrites buf and returns it for reuse. Every
+// text has a length prefix, so that no two different rows have the same encoding.
 func Hash(buf []byte, r Row) ([]byte, string) {
 	buf = buf[:0]
 	buf = fact.AppendField(buf, r.PrevHash)
@@ -114,7 +114,8 @@ func (r Row) AppendEvent(buf []byte, account string) ([]byte, error) {
 	return append(r.appendData(buf), '}'), nil
 }
 
-// Trace returns the trace context of the row's command, or the zero Trace if there is none.
+// Trace returns the trace context of the row's command. It returns the zero Trace if there is
+// none.
 func (r Row) Trace() (fact.Trace, error) {
 	if !strings.Contains(r.Data, `"traceparent":"`) {
 		return fact.Trace{}, nil
