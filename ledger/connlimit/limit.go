@@ -22,8 +22,8 @@ type Limiter struct {
 	open  map[net.Conn]*Conn
 }
 
-// Conn is one connection. turn is the limiter's counter at the time when the connection was
-// accepted, or when its last reply was ready.
+// Conn is one connection. turn is the value that the limiter's counter had when the connection
+// was accepted, or when its last reply was ready.
 type Conn struct {
 	limiter *Limiter
 	turn    atomic.Int64
@@ -76,7 +76,7 @@ func (c *Limiter) Change(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// Of returns the connection of a request, or nil if its server has no Limiter.
+// Of returns the connection of a request. It returns nil if the request's server has no Limiter.
 func Of(r *http.Request) *Conn {
 	g, _ := r.Context().Value(connKey{}).(*Conn)
 	return g
