@@ -27,7 +27,8 @@ type Disk struct {
 	files                string
 }
 
-// New compiles the library of a disk that affects only files whose names contain files.
+// New compiles the library of a disk. The disk affects only files whose names contain the text
+// files.
 func New(t testing.TB, files string) *Disk {
 	t.Helper()
 	dir := t.TempDir()
@@ -44,12 +45,13 @@ func New(t testing.TB, files string) *Disk {
 }
 
 // Environment returns the environment variables that make a process use the disk. In that
-// process, Given finds the disk by them.
+// process, Given finds the disk by these variables.
 func (d *Disk) Environment() []string {
 	return []string{"LD_PRELOAD=" + d.library, "DISK_FILES=" + d.files, "DISK_FAIL=" + d.fail, "DISK_TRACE=" + d.trace}
 }
 
-// Untraced is Environment without the record, for processes that write a lot.
+// Untraced is like Environment, but without the record of writes. It is for processes that write
+// a lot.
 func (d *Disk) Untraced() []string {
 	return []string{"LD_PRELOAD=" + d.library, "DISK_FILES=" + d.files, "DISK_FAIL=" + d.fail}
 }
@@ -58,14 +60,14 @@ func (d *Disk) Untraced() []string {
 // write to files whose names end with suffix. Half of the data is written.
 func (d *Disk) KillAt(n int, suffix string) string { return fmt.Sprintf("DISK_KILL=%d=%s", n, suffix) }
 
-// Given returns the disk that this process was started on.
+// Given returns the disk that this process uses, according to its environment variables.
 func Given(environment func(string) string) *Disk {
 	return &Disk{library: environment("LD_PRELOAD"), files: environment("DISK_FILES"), fail: environment("DISK_FAIL"), trace: environment("DISK_TRACE")}
 }
 
-// Fail makes calls fail from now on: "write", "sync" or both with EIO, and "full" writes
-// with ENOSPC. A suffix such as "=-wal" limits the failures to files whose names end with
-// -wal.
+// Fail makes calls fail from now on: "write", "sync" or both fail with EIO, and "full" makes
+// writes fail with ENOSPC. A suffix such as "=-wal" limits the failures to files whose names end
+// with -wal.
 func (d *Disk) Fail(calls string) error {
 	next := d.fail + ".next"
 	return errors.Join(os.WriteFile(next, []byte(calls), 0o600), os.Rename(next, d.fail))

@@ -18,10 +18,10 @@ type file struct {
 }
 
 // PowerCut returns the files as they may be if the power fails after the last event. Synced
-// content is complete. Each sector written since then may or may not have reached the disk,
+// content is complete. Each sector written later may or may not have reached the disk,
 // independently of the others. The file may or may not have its new size. Content whose sync
-// failed is lost: the operating system has dropped it, although reads showed it until the
-// power cut. Removals and new names count as synced. choose returns a number from 0 to n-1.
+// failed is lost: the operating system has dropped it, although reads showed it until the power
+// cut. Removals and new names count as synced. choose returns a number from 0 to n-1.
 func PowerCut(events []Event, choose func(n int) int) map[string][]byte {
 	files := map[string]*file{}
 	for _, e := range events {
@@ -83,8 +83,8 @@ func (f *file) truncate(size int) {
 	f.size = size
 }
 
-// sync puts the newest content of every sector on the disk. If the sync fails, that content
-// never reaches the disk; reads still show it.
+// Puts the newest content of every sector on the disk. If the sync fails, that content never
+// reaches the disk; reads still show it.
 func (f *file) sync(ok bool) {
 	if ok {
 		f.synced = resized(f.synced, f.size)
@@ -97,8 +97,7 @@ func (f *file) sync(ok bool) {
 	clear(f.written)
 }
 
-// after returns the file after a power cut, with none, all or some of the sectors written
-// since the last sync.
+// After a power cut, the file has none, all or some of the sectors written since the last sync.
 func (f *file) after(choose func(n int) int) []byte {
 	left := slices.Clone(f.synced)
 	how := choose(4)
