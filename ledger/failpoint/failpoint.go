@@ -11,7 +11,7 @@ type (
 	sizeKey string
 )
 
-// With returns a context whose points are reported to reached.
+// With returns a context in which the function reached is called at each point.
 func With(ctx context.Context, reached func(point string)) context.Context {
 	return context.WithValue(ctx, hookKey{}, reached)
 }
@@ -32,7 +32,7 @@ func WithSize(ctx context.Context, name string, size int64) context.Context {
 	return context.WithValue(ctx, sizeKey(name), size)
 }
 
-// Size returns a named size, or usual if no test overrides it.
+// Size returns a named size. If no test overrides the size, it returns usual.
 func Size(ctx context.Context, name string, usual int64) int64 {
 	if size, ok := ctx.Value(sizeKey(name)).(int64); ok {
 		return size
