@@ -1,5 +1,5 @@
-// Package files opens files safely, because another user of the machine, or a mistake, may
-// have replaced them. A named pipe blocks a program that opens it, and a link redirects a
+// Package files opens files safely. Another user of the machine, or a mistake, may have replaced
+// a file with something else. A named pipe blocks a program that opens it, and a link redirects a
 // write to another file. A file or directory that others may write cannot be trusted.
 //
 // The package opens only regular files, limits the size of what it reads, writes through a
@@ -42,7 +42,8 @@ func Open(path string) (*os.File, error) {
 // Check is an additional condition on a file for Read. path is the file's path, for errors.
 type Check func(path string, info fs.FileInfo) error
 
-// Read reads a regular file that passes the checks and is not larger than most, in bytes.
+// Read reads a regular file that passes the checks. The file may have at most as many bytes as
+// most says.
 func Read(path string, most int64, checks ...Check) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {
@@ -65,10 +66,10 @@ func Read(path string, most int64, checks ...Check) ([]byte, error) {
 	return text, err
 }
 
-// Text returns a text without a byte order mark at its start (trap 76). It returns an error
-// if the text is not UTF-8, or if Unprintable refuses a line, because a user could not find
-// an invisible character in a wrong secret. The error continues a sentence that begins with
-// the text's name, and does not contain the text.
+// Text returns a text without a byte order mark at its start (trap 76). It returns an error if
+// the text is not UTF-8, or if Unprintable refuses a line. The text may be a secret, in which a
+// user could not find an invisible wrong character. The error continues a sentence that begins
+// with the text's name, and does not contain the text.
 func Text(text []byte) ([]byte, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if !utf8.Valid(text) {
@@ -114,7 +115,7 @@ func WriteLike(path, other string, write func(io.Writer) error) error {
 	}, write)
 }
 
-// Owner returns the user and group of a file, or -1 if unknown.
+// Owner returns the user and group of a file. Both are -1 if they are unknown.
 func Owner(info fs.FileInfo) (uid, gid int) {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int(stat.Uid), int(stat.Gid)
@@ -248,11 +249,11 @@ func CloseDirectory(dir string) error {
 	return err
 }
 
-// CheckParents returns an error if any user could move the path away and replace it: no
-// directory above the path may be writable by others, neither as written nor with links
-// resolved. A sticky directory such as /tmp is allowed, because others may rename only their
-// own files there. Group write permission is allowed, because a user often has a private
-// group.
+// CheckParents returns an error if any user could move the path away and replace it. No directory
+// above the path may be writable by others. This applies to the path as written and to the path
+// with all links resolved. A sticky directory such as /tmp is allowed, because others may rename
+// only their own files there. Group write permission is allowed, because a user often has a
+// private group.
 func CheckParents(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
