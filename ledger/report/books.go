@@ -61,11 +61,11 @@ type Transfer struct {
 	tables.Hand
 	Labels map[string]string `json:"labels,omitempty"` // of the command
 	// BookedAt decides to which day, month and period the entry belongs. It equals Time, unless
-	// an earlier entry was booked at a later time. It then equals that time.
+	// an earlier entry was booked at a later time. In that case it equals the later time.
 	BookedAt time.Time `json:"booked_at"`
-	// SentAt is when the entry's operation was first sent; nil if there is none.
+	// SentAt is when the entry's operation was first sent. It is nil if there is no such time.
 	SentAt *time.Time `json:"sent_at,omitempty"`
-	// RefundedAt is when the provider refunded the order; nil for entries of other kinds.
+	// RefundedAt is when the provider refunded the order. It is nil for entries of other kinds.
 	RefundedAt *time.Time `json:"refunded_at,omitempty"`
 }
 

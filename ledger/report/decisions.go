@@ -30,8 +30,8 @@ type Decision struct {
 	Cents   *int64 `json:"amount_cents,omitempty"`
 }
 
-// repeats reports whether other is the same answer in an adjacent row. The answer to a plan
-// has one row for each run that found the plan.
+// A row repeats an adjacent row if both are the same answer to a plan. Such an answer has one row
+// for each run that found the plan.
 func (d *Decision) repeats(other Decision) bool {
 	return d.Fact == fact.SweepFinished{}.FactType() && d.Fact == other.Fact && d.About == other.About && max(d.Seq-other.Seq, other.Seq-d.Seq) == 1
 }
@@ -75,9 +75,9 @@ const DecisionTypes = `(type = 'command.released' OR type = 'command.cancelled' 
 	OR type = 'ledger.recorded' OR type = 'sweep.planned' OR type = 'sweep.finished' OR type = 'schedule.paused' OR type = 'schedule.resumed'
 	OR type = 'dead.requeued' OR type = 'dead.dropped')`
 
-// DecisionsBefore lists up to limit decisions before a journal sequence, newest first. Zero
-// starts with the newest. next is where the next page starts; 0 at the end. Archived
-// decisions are left out.
+// DecisionsBefore lists up to limit decisions before a journal sequence, newest first. If before
+// is 0, the list starts with the newest decision. next is the sequence to pass for the next page.
+// It is 0 after the last page. Archived decisions are left out.
 func (l Books) DecisionsBefore(ctx context.Context, before int64, limit int) (all []Decision, next int64, err error) {
 	if before <= 0 {
 		before = 1 << 62
@@ -204,7 +204,6 @@ func (d *Decision) What() string {
 	}
 }
 
-// does has the words for each type of DecisionTypes.
 var does = map[string]string{
 	fact.CommandReleased{}.FactType():   "released",
 	fact.CommandCancelled{}.FactType():  "cancelled",
@@ -228,8 +227,8 @@ func letter(seq uint64) string { return "dead letter " + strconv.FormatUint(seq,
 // causePerson is the cause of a pause that an operator requested (see jobs/decide).
 const causePerson = "person"
 
-// signedDetail parses "by NAME: REASON". NAME is a result of fact.Signed, of which
-// signedDetail removes the user.
+// signedDetail parses "by NAME: REASON". NAME is a result of fact.Signed. The user is removed
+// from it.
 func signedDetail(detail, user string) (by, reason string, ok bool) {
 	rest, ok := strings.CutPrefix(detail, "by ")
 	if !ok {

@@ -121,10 +121,10 @@ func (l Books) ExportJSON(ctx context.Context, out io.Writer, p Period) error {
 }
 
 // ExportBeancount writes a period as a Beancount file: the ledger accounts under
-// Perennial:<Account>, their opening balances, and one transaction for each entry. With the
-// final balance assertion, bean-check verifies the wallet. If included is true, the file is
-// for inclusion after the file of the previous period. It then has only the transactions,
-// and the assertion if the period ends at midnight.
+// Perennial:<Account>, their opening balances, and one transaction for each entry. With the final
+// balance assertion, bean-check verifies the wallet. Set included if the file is to be included
+// after the file of the previous period. Such a file has only the transactions, and the assertion
+// if the period ends at midnight.
 func (l Books) ExportBeancount(ctx context.Context, out io.Writer, account string, p Period, included bool) error {
 	b, err := l.Binding(ctx)
 	if err != nil {
@@ -172,9 +172,8 @@ type beancount struct {
 	last     time.Time
 }
 
-// opening opens the accounts and writes their balances at the start of the period. An
-// included file has neither. Without a start, the file contains everything from the first
-// fact on.
+// Opens the accounts and writes their balances at the start of the period. An included file has
+// neither. Without a start, the file contains everything from the first fact on.
 func (w *beancount) opening(ctx context.Context, l Books, account string, p Period) error {
 	held, first, err := heldBefore(ctx, l.DB, p)
 	if err != nil {
@@ -257,8 +256,8 @@ func (w *beancount) transfer(x Transfer) error {
 	return err
 }
 
-// closing writes the balance assertion of the wallet. A Beancount balance applies at the
-// start of a day (UTC), so an included file has it only if the period ends at midnight.
+// Writes the balance assertion of the wallet. A Beancount balance applies at the start of a day
+// (UTC), so an included file has it only if the period ends at midnight.
 func (w *beancount) closing(end time.Time) {
 	if w.included && (end.IsZero() || !end.Equal(end.UTC().Truncate(24*time.Hour))) {
 		return

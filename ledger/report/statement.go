@@ -40,8 +40,8 @@ type Statement struct {
 	To           time.Time `json:"to"`
 	OpeningCents int64     `json:"opening_cents"`
 	ClosingCents int64     `json:"closing_cents"`
-	// FundingCents is all the money put in. OpenedCents is the part that was in the wallet when
-	// the ledger was opened.
+	// FundingCents is all money that was put into the wallet. OpenedCents is the part of it that
+	// was in the wallet when the ledger was opened.
 	FundingCents  int64               `json:"funding_cents"`
 	OpenedCents   int64               `json:"opened_cents"`
 	OutsideCents  int64               `json:"external_cents"`
@@ -54,23 +54,22 @@ type Statement struct {
 	SuspenseChargedCents  int64 `json:"suspense_charged_cents"`
 	SuspenseResolvedCents int64 `json:"suspense_resolved_cents"`
 	SuspenseReturnedCents int64 `json:"suspense_returned_cents"`
-	// Corrections is the part of the sums above that takes back or corrects earlier
-	// entries; nil if there is none.
+	// Corrections is the part of the sums above that takes back or corrects earlier entries. It
+	// is nil if there are no corrections.
 	Corrections *Corrections          `json:"corrections,omitempty"`
 	Days        []tables.SubjectTotal `json:"days"`
 	Labels      []tables.SubjectTotal `json:"labels"`
-	// Outstanding lists operations that are not in the sums above: they were charged, or may
-	// have been charged, by the end of the period and are not booked in it. OutstandingFurther
-	// is how many more there are.
+	// Outstanding lists operations that are not in the sums above. Each was charged, or may have
+	// been charged, by the end of the period without being booked in the period.
+	// OutstandingFurther is how many more there are.
 	Outstanding        []Outstanding `json:"outstanding"`
 	OutstandingFurther int64         `json:"outstanding_further,omitempty"`
-	// Head is the last row before the end of the period. HeadNote says why Head is unknown, or
-	// is "".
+	// Head is the last row before the end of the period. If Head is unknown, HeadNote says why.
 	Head     chain.Head `json:"head"`
 	HeadNote string     `json:"head_note,omitempty"`
-	// Finished says that the period has ended by every clock that is accurate enough for the
-	// provider, so that nothing more can be booked in it. Otherwise Until is the time up to
-	// which the statement was summed.
+	// Finished says that nothing more can be booked in the period. The period has ended even by
+	// the slowest clock that the provider would accept. If Finished is false, Until is the time
+	// up to which the statement was summed.
 	Finished bool       `json:"finished"`
 	Until    *time.Time `json:"until,omitempty"`
 }
@@ -213,8 +212,8 @@ func (s *Statement) subjects(ctx context.Context, q sqlite.Queryer, from, to int
 	return err
 }
 
-// withoutLabels adds, for each label name, a row with the charges that do not have this
-// label. The rows of each name then add up to all orders and renewals.
+// withoutLabels adds, for each label name, a row with the charges that do not have this label.
+// With these rows, the rows of each name add up to all orders and renewals.
 func (s *Statement) withoutLabels(labels []tables.SubjectTotal) (all []tables.SubjectTotal) {
 	without := s.Orders
 	without.Add(s.Renewals, 1)
@@ -241,12 +240,12 @@ type Outstanding struct {
 	OrderNo     string     `json:"order_no,omitempty"`
 	SentAt      time.Time  `json:"sent_at"`
 	State       fact.State `json:"state"` // the present state
-	// ExposureCents is the estimated cost; 0 if ExposureUnknown is set.
+	// ExposureCents is the estimated cost. It is 0 if ExposureUnknown is set.
 	ExposureCents   int64 `json:"exposure_cents"`
 	ExposureUnknown bool  `json:"exposure_unknown,omitempty"`
-	// BookedAt is the time of the first charge booked after the period, and BookedCents the sum
-	// of such charges. BookedAt is nil while no charge is booked, or if the operation turned
-	// out not to be charged (Ended).
+	// BookedAt is the time of the first charge booked after the period. BookedCents is the sum of
+	// the charges booked after the period. BookedAt is nil while no charge is booked, or if the
+	// operation turned out not to be charged (Ended).
 	BookedAt    *time.Time `json:"booked_at,omitempty"`
 	BookedCents int64      `json:"booked_cents,omitempty"`
 	Ended       bool       `json:"ended,omitempty"`
@@ -263,7 +262,7 @@ func (x Outstanding) Later() string {
 	return "not known yet"
 }
 
-// Exposure returns ExposureCents as text, or "unknown".
+// Exposure returns ExposureCents as text. It returns "unknown" if the cost is unknown.
 func (x Outstanding) Exposure() string {
 	if x.ExposureUnknown {
 		return "unknown"
@@ -328,9 +327,9 @@ var statementColumns = []string{"account", "from", "to", "section", "name", "ent
 // namesInCSV maps names that people read to names that scripts look for.
 var namesInCSV = map[string]string{"Top-ups": "Funding"}
 
-// WriteCSV writes the statement as CSV with a header row. The amount of a kind, day or label
-// is net of refunds. The amount of an outstanding operation is its exposure, empty if
-// unknown. For an unfinished period, the column "to" has Until.
+// WriteCSV writes the statement as CSV with a header row. The amount of a kind, day or label is
+// net of refunds. The amount of an outstanding operation is its exposure. It is empty if the
+// exposure is unknown. For an unfinished period, the column "to" has Until.
 func (s *Statement) WriteCSV(out io.Writer) error {
 	w, to := csvWriter{bufio.NewWriter(out)}, s.To
 	if s.Until != nil {
@@ -397,8 +396,8 @@ func markdownCell(text string) string {
 	return strings.NewReplacer(`\`, `\\`, "~", `\~`, "|", `\|`, "\n", " ", "\r", " ", "`", "'", "[", `\[`, "*", `\*`, "_", `\_`).Replace(html.EscapeString(text))
 }
 
-// Movement is one line between the opening and the closing balance, inclusive. Sum marks
-// these two balances.
+// Movement is the opening balance, the closing balance, or one line between them. Sum marks the
+// two balances.
 type Movement struct {
 	Name  string
 	Cents int64
