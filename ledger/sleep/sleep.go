@@ -15,8 +15,8 @@ func For(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// OrWoken is like For, but also ends, with woken true, when the channel delivers a value or is
-// closed.
+// OrWoken is like For, but it also ends when the channel delivers a value or is closed. woken is
+// true in that case.
 func OrWoken(ctx context.Context, d time.Duration, wake <-chan struct{}) (woken bool, err error) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -40,8 +40,8 @@ func Until(ctx context.Context, clock func() time.Time, at time.Time) error {
 	return err
 }
 
-// UntilOr is Until that also ends, with woken true, when the channel delivers a value or is
-// closed.
+// UntilOr is like Until, but it also ends when the channel delivers a value or is closed. woken
+// is true in that case.
 func UntilOr(ctx context.Context, clock func() time.Time, at time.Time, word <-chan struct{}) (woken bool, err error) {
 	for {
 		left := at.Sub(clock())
@@ -59,7 +59,7 @@ func UntilOr(ctx context.Context, clock func() time.Time, at time.Time, word <-c
 type Backoff struct{ delays *backoff.ExponentialBackOff }
 
 // Growing returns a Backoff that grows by half each time, up to most, and varies each delay
-// randomly by up to half. Clients that failed at the same time then retry at different
+// randomly by up to half. Clients that failed at the same time therefore retry at different
 // times.
 func Growing(first, most time.Duration) *Backoff {
 	return backoffOf(first, most, backoff.DefaultMultiplier, backoff.DefaultRandomizationFactor)
