@@ -134,7 +134,7 @@ func Into[T any](columns func(*T) []any) func(Scanner) (T, error) {
 	}
 }
 
-// With returns a row whose Scan stores its last columns in more.
+// With returns a row that has further columns at its end. Its Scan stores these columns in more.
 func With(s Scanner, more ...any) Scanner { return longer{s, more} }
 
 type longer struct {
@@ -166,7 +166,7 @@ func Snapshot(ctx context.Context, db *sql.DB, do func(*sql.Tx) error) error {
 	return do(tx)
 }
 
-// Columns lists a table's columns in their order; none for a missing table.
+// Columns lists a table's columns in their order. It returns none for a missing table.
 func Columns(ctx context.Context, q Queryer, table string) ([]string, error) {
 	return Collect(Query(ctx, q, `SELECT name FROM pragma_table_info(?) ORDER BY cid`, table), Value[string])
 }
@@ -205,7 +205,7 @@ func Instant(us sql.NullInt64) *time.Time {
 	return &at
 }
 
-// At returns the variable for Scan that receives a stored instant as t.
+// At returns an argument for Scan. Scan converts a stored instant and stores it in t.
 func At(t *time.Time) sql.Scanner { return (*instant)(t) }
 
 type instant time.Time
@@ -219,7 +219,7 @@ func (t *instant) Scan(column any) error {
 	return nil
 }
 
-// NullAt is At for an instant that may be NULL, which gives nil.
+// NullAt is like At, but for an instant that may be NULL. Scan stores nil for NULL.
 func NullAt(t **time.Time) sql.Scanner { return nullInstant{t} }
 
 type nullInstant struct{ t **time.Time }
