@@ -34,7 +34,8 @@ func LinesOf(from sqlite.Source, operationID string) ([]RenewalLine, error) {
 	}))
 }
 
-// DeliveredBy returns the order operation that delivered a proxy, or "" if it is unknown.
+// DeliveredBy returns the order operation that delivered a proxy. It returns "" if the operation
+// is unknown.
 func (l *Operations) DeliveredBy(ctx context.Context, proxyID string) (string, error) {
 	operation, err := sqlite.Value[string](l.row(ctx, `SELECT operation FROM delivered WHERE proxy_id = ?`, proxyID))
 	return operation, sqlite.Optional(err)
@@ -50,8 +51,9 @@ func (l *Operations) Deliverers(ctx context.Context, proxyIDs []string) (map[str
 	return sqlite.Pairs[string, string](l.query(ctx, `SELECT proxy_id, operation FROM delivered WHERE proxy_id IN (SELECT value FROM json_each(?))`, string(ids)))
 }
 
-// NamedBefore lists up to limit operations that bought a proxy or have a line for it, and that
-// were accepted before operation o, newest first. A zero o starts with the newest operation.
+// NamedBefore lists up to limit operations that bought a proxy or have a line for the proxy,
+// newest first. The operations were accepted before operation o. A zero o starts with the newest
+// operation.
 func (l *Operations) NamedBefore(ctx context.Context, proxyID string, o fact.Operation, limit int) ([]fact.Operation, error) {
 	before := int64(1 << 62)
 	if o.ID != "" {
@@ -71,7 +73,8 @@ func (l *Operations) NamedAfter(ctx context.Context, proxyID string, o fact.Oper
 // naming is the SQL condition that an operation bought proxy ?1, or has a line for it.
 const naming = ` AND id IN (SELECT operation FROM lines WHERE proxy_id = ?1 UNION SELECT operation FROM delivered WHERE proxy_id = ?1)`
 
-// Claimant returns the operation that has reserved the proxy for a renewal, or "".
+// Claimant returns the operation that has reserved the proxy for a renewal. It returns "" if
+// there is none.
 func (l *Operations) Claimant(ctx context.Context, proxyID string) (string, error) {
 	return ClaimantOf(l.from(ctx), proxyID)
 }
@@ -91,19 +94,20 @@ func (l *Fleet) RenewedAt(ctx context.Context, proxyID string, expiresAt time.Ti
 	return sqlite.Found(l.row(ctx, `SELECT `+renewedAt+` FROM (SELECT ? AS id, ? AS shown) d`, proxyID, sqlite.Micros(expiresAt)))
 }
 
-// IsNoMove is the end of the SQL condition for fact.SameExpiry: abs(a - b) + IsNoMove.
+// IsNoMove completes the SQL condition for fact.SameExpiry, abs(a - b) + IsNoMove.
 const IsNoMove = ` < 86400000000 `
 
-// SettledSince reports whether a renewal of the proxy settled, or an operator answered for
-// it, at or after an instant. Data read before the settlement may show the old expiry.
+// SettledSince reports whether a renewal of the proxy settled at or after an instant. An
+// operator's answer about the proxy counts too. Data read before the settlement may show the old
+// expiry.
 func (l *Operations) SettledSince(ctx context.Context, proxyID string, at time.Time) (bool, error) {
 	return sqlite.Found(l.row(ctx, `SELECT count(*) FROM lines WHERE proxy_id = ? AND settled_at >= ?`, proxyID, sqlite.Micros(at)))
 }
 
 // atExpiry returns the SQL condition that line x ended at the given expiry of its proxy. It
-// compares the expiry that the line recorded. If the line recorded none, it must have settled
-// after the proxy's last success, and at most 30 days, the shortest extension, before the
-// expiry.
+// compares the expiry that the line recorded. A line that recorded none must have settled after
+// the proxy's last success. It must also have settled at most 30 days before the expiry, because
+// no extension is shorter.
 func atExpiry(expiry string) string {
 	const leastMove = `2592000000000` // 30 days in microseconds
 	return `CASE WHEN x.observed_expires_at IS NOT NULL THEN abs(x.observed_expires_at - ` + expiry + `)` + IsNoMove + `
@@ -134,8 +138,8 @@ func (l *Operations) ClaimedKinds(ctx context.Context) ([]Proxy, error) {
 	}))
 }
 
-// CountLines returns the number of proxies of a renewal and the days it buys. Both are 0 for
-// an order or an unknown operation.
+// CountLines returns the number of proxies in a renewal, and the number of days bought for each.
+// Both are 0 for an order or an unknown operation.
 func (l *Operations) CountLines(ctx context.Context, operationID string) (n, days int64, err error) {
 	err = l.row(ctx, `SELECT count(*), coalesce(max(duration_days), 0) FROM lines WHERE operation = ?`, operationID).Scan(&n, &days)
 	return n, days, err
@@ -175,7 +179,8 @@ type FinishedPage struct {
 }
 
 // FinishedLines reads up to limit lines of a command. after is the number of lines to skip.
-// The lines are those of command.finished. It returns sqlite.ErrNone for an unknown command.
+// command.finished has the same lines. FinishedLines returns sqlite.ErrNone for an unknown
+// command.
 func (l *Operations) FinishedLines(ctx context.Context, id string, after, limit int) (p FinishedPage, err error) {
 	operations, err := l.OperationsOf(ctx, id)
 	if err == nil && len(operations) == 0 {
@@ -361,8 +366,8 @@ func renewedUntil(previous *time.Time, settled time.Time, days int64) *time.Time
 	return &until
 }
 
-// addDelivered adds the proxies of an order, as last read or as an operator recorded them.
-// Older versions recorded only IDs. Archived deliveries are not found.
+// addDelivered adds the proxies of an order. It takes them from the last read of the order or
+// from an operator's answer. Older versions recorded only IDs. Archived deliveries are not found.
 func (c *CommandLines) addDelivered(from sqlite.Source, operation string) error {
 	data, err := sqlite.Value[string](from.QueryRow(`SELECT data FROM journal WHERE operation = ? AND operation <> '' AND type IN ('order.delivered', 'order.refunded', 'order.listed', 'operation.review', 'operation.resolved')
 		AND data ->> '$.proxy_ids' IS NOT NULL ORDER BY seq DESC LIMIT 1`, operation))

@@ -54,9 +54,9 @@ func (l *Money) Postings(ctx context.Context, from int64, limit int) (all []Post
 	return all, err
 }
 
-// EachPosting calls yield for up to limit postings, starting at a journal sequence. All
-// postings of a fact stay together, even if the first fact alone exceeds limit. next is the
-// sequence to continue with; 0 at the end.
+// EachPosting calls yield for up to limit postings, starting at a journal sequence. All postings
+// of a fact stay together, even if the first fact alone exceeds limit. next is the sequence to
+// continue with. It is 0 at the end.
 func (l *Money) EachPosting(ctx context.Context, from int64, limit int, yield func(Posting) error) (next int64, err error) {
 	n := 0
 	var ofFact []Posting
@@ -105,9 +105,10 @@ func scanPosting(s sqlite.Scanner) (p Posting, err error) {
 // Kinds are the kinds of ledger entries.
 var Kinds = []string{"charge", "refund", "suspense", "resolution", "funding", "external"}
 
-// PostingsBefore lists the postings of up to limit rows before a journal sequence, newest
-// first. kind filters by kind of entry; "" is any. A sequence of 0 starts with the newest
-// row. next is where the next page starts; 0 at the end.
+// PostingsBefore lists the postings of up to limit rows before a journal sequence, newest first.
+// kind filters by kind of entry. If it is "", all kinds are listed. If before is 0, the list
+// starts with the newest row. next is the sequence to pass for the next page. It is 0 after the
+// last page.
 func (l *Money) PostingsBefore(ctx context.Context, kind string, before int64, limit int) (all []Posting, next int64, err error) {
 	if before <= 0 {
 		before = 1 << 62
@@ -183,7 +184,7 @@ func (l *Money) PostingsOf(ctx context.Context, seqs []int64) (all []Posting, er
 	return all, nil
 }
 
-// Corrects returns the row that the entry takes back or corrects, or "".
+// Corrects returns the row that the entry takes back or corrects. It returns "" if there is none.
 func (h Hand) Corrects() string {
 	if h.CorrectsSeq == 0 {
 		return ""
@@ -191,13 +192,13 @@ func (h Hand) Corrects() string {
 	return strconv.FormatInt(h.CorrectsSeq, 10)
 }
 
-// BookTotal is the cost of one order, renewal, proxy, label or day, in cents. Net is charged
-// less refunded, plus recorded.
+// BookTotal is the cost of one order, renewal, proxy, label or day, in cents. NetCents is
+// ChargedCents less RefundedCents plus RecordedCents.
 type BookTotal struct {
 	SubjectTotal
 
-	// RecordedCents is what operators recorded: spent outside Perennial, less what was returned
-	// for an order.
+	// RecordedCents is the sum of operators' records. A record is money spent outside Perennial,
+	// or money returned for an order, which is subtracted.
 	RecordedCents int64 `json:"recorded_cents"`
 	// Zone is the time zone of a day.
 	Zone string `json:"zone,omitempty"`
@@ -209,10 +210,10 @@ const recordedOn = `CASE WHEN o.order_no <> '' AND o.id = (SELECT min(x.id) FROM
 	THEN (SELECT coalesce(sum(CASE r.credit WHEN 'wallet' THEN r.cents ELSE -r.cents END), 0) FROM transfers r
 		WHERE r.order_no <> '' AND (r.kind = 'external' OR r.kind = 'funding') AND r.order_no = o.order_no) ELSE 0 END`
 
-// TotalsBy has the queries of [Money.TotalsBy], by subject. They select subject, name,
-// count, charged, refunded, recorded, and a rank by time or cost. The count is the number of
-// proxies of an order or renewal, renewals of a proxy, commands of a label, or charges of a
-// day. A command without a charge counts 0.
+// TotalsBy has the queries of [Money.TotalsBy], by subject. They select subject, name, count,
+// charged, refunded, recorded, and a rank by time or cost. The count is the number of proxies in
+// an order or renewal, of renewals of a proxy, of commands with a label, or of charges on a day.
+// A command without a charge counts 0.
 var TotalsBy = map[string]string{
 	"order": `SELECT coalesce(nullif(o.order_no, ''), o.id) AS subject, '' AS name, CASE WHEN o.charged_cents > 0 THEN o.expected_count ELSE 0 END AS n, o.charged_cents AS charged, o.refunded_cents AS refunded,
 			` + recordedOn + ` AS recorded, o.accepted_at AS rank
@@ -246,10 +247,10 @@ const (
 		` + OutsideCents + ` - (SELECT coalesce(sum(CASE debit WHEN 'wallet' THEN cents ELSE -cents END), 0) FROM transfers WHERE order_no <> '' AND kind = 'funding') FROM totals`
 )
 
-// TotalsBy sums the books by order, renewal, ip, label or day (UTC). It returns up to limit
-// rows: the newest orders, renewals or days, the ips with the highest cost, or the first
-// labels. Further rows (Rest) have the remainder. The rows add up to what the account was
-// charged and recorded. For labels, the rows of each label name add up to it.
+// TotalsBy sums the books by order, renewal, ip, label or day (UTC). It returns up to limit rows:
+// the newest orders, renewals or days, the ips with the highest cost, or the first labels.
+// Additional rows (Rest) have the remainder. The rows add up to what the account was charged and
+// recorded. For labels, the rows of each label name add up to that sum.
 func (l *Money) TotalsBy(ctx context.Context, what string, limit int) ([]BookTotal, error) {
 	query, ok := TotalsBy[what]
 	if !ok {
@@ -291,8 +292,8 @@ func (x *BookTotal) less(y BookTotal) {
 	x.ChargedCents, x.RefundedCents, x.RecordedCents = x.ChargedCents-y.ChargedCents, x.RefundedCents-y.RefundedCents, x.RecordedCents-y.RecordedCents
 }
 
-// withRests adds two remainders after the rows of each name: the rows that the limit cut
-// off, and the amounts without such a subject.
+// withRests adds two remainders after the rows of each name. One is for the rows that the limit
+// cut off. The other is for the amounts that belong to no row of this name.
 func withRests(what string, shown, names []BookTotal, book BookTotal) (all []BookTotal) {
 	for _, whole := range names {
 		further, none := whole, book
@@ -320,8 +321,8 @@ func withRests(what string, shown, names []BookTotal, book BookTotal) (all []Boo
 	return all
 }
 
-// SubjectTotal is the total of one order, proxy, label or day, in cents. Charged is before
-// refunds; net is charged less refunded.
+// SubjectTotal is the total of one order, proxy, label or day, in cents. ChargedCents is before
+// refunds. NetCents is ChargedCents less RefundedCents.
 type SubjectTotal struct {
 	Subject       string `json:"subject"`
 	Count         int64  `json:"count"` // number of charges; for a BookTotal see TotalsBy
@@ -334,8 +335,8 @@ type SubjectTotal struct {
 	Name string // the label's name; the rows of each name add up to the account's total
 }
 
-// LabelText is the SQL text of label e. A key of an older version may contain '='. It is
-// quoted, so that its label differs from all others.
+// LabelText is the SQL text of label e. A key of an older version may contain '='. Such a key is
+// quoted, so that no two labels have the same text.
 const LabelText = `iif(instr(e.key, '=') > 0, '"' || e.key || '"', e.key) || '=' || e.value`
 
 // Add adds another total, or subtracts it if sign is -1.
@@ -344,8 +345,9 @@ func (x *SubjectTotal) Add(y SubjectTotal, sign int64) {
 	x.RefundedCents, x.NetCents = x.RefundedCents+sign*y.RefundedCents, x.NetCents+sign*y.NetCents
 }
 
-// Exposure is what one unfinished or unresolved operation may have changed, or may still
-// change, in the provider's wallet beyond the amounts that are booked.
+// Exposure is the effect of one unfinished or unresolved operation on the provider's wallet
+// beyond the booked amounts. The operation may have moved this money already, or may still move
+// it.
 type Exposure struct {
 	OperationID string
 	CommandID   string
@@ -369,8 +371,8 @@ type Position struct {
 	Open []Exposure
 }
 
-// WithUnbooked returns the balance with Unbooked set to the sum of what may still be
-// charged.
+// WithUnbooked returns the balance with Unbooked set. Unbooked is the sum of the amounts that may
+// still be charged.
 func (p Position) WithUnbooked() Balance {
 	var sum fact.Sum
 	operations := 0
@@ -469,8 +471,8 @@ func (l *Money) WalletChange(ctx context.Context, since time.Time) (cents int64,
 	return sqlite.Value[int64](l.row(ctx, `SELECT coalesce(sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents END), 0) FROM transfers WHERE seq > ?`, after))
 }
 
-// MoneyMoved reports whether the rows after one sequence, up to and including another, have
-// a fact that may have moved money.
+// MoneyMoved reports whether a fact may have moved money. It looks at the rows after the sequence
+// after, up to and including the sequence through.
 func (l *Money) MoneyMoved(ctx context.Context, after, through int64) (bool, error) {
 	if after == through {
 		return false, nil
@@ -491,9 +493,9 @@ func balanceOf(ctx context.Context, tx *sql.Tx, account string) (b Balance, err 
 	return b, err
 }
 
-// SweepSpending returns the cost of the runs that a schedule planned at or after an instant,
-// in cents, less refunds. An unfinished command counts at least its estimate. Plans that
-// need approval do not count.
+// SweepSpending returns the cost of the runs that a schedule planned at or after an instant. The
+// cost is in cents, with refunds subtracted. An unfinished command counts at least its estimate.
+// Plans that need approval do not count.
 func (l *Money) SweepSpending(ctx context.Context, schedule string, since time.Time) (int64, error) {
 	return sqlite.Value[int64](l.row(ctx, `SELECT coalesce(sum(CASE
 		WHEN c.id IS NOT NULL THEN
@@ -553,9 +555,9 @@ func (l *Money) Reserved(ctx context.Context, since time.Time) (int64, error) {
 			WHERE o.live = 1 AND (o.state IN ('accepted', 'sending', 'waiting') OR o.state = 'held' AND o.kind <> 'order') GROUP BY o.command_id)), 0)`, sqlite.Micros(since)))
 }
 
-// Committed returns the charges since an instant less their refunds, plus the expected cost
-// of pending operations other than except. It counts the whole quarter of an hour that
-// contains the instant; every midnight begins such a quarter.
+// Committed returns the charges since an instant minus their refunds, plus the expected cost of
+// pending operations. It leaves out the operation except. It counts the whole quarter of an hour
+// that contains the instant; every midnight begins such a quarter.
 func (l *Money) Committed(ctx context.Context, since time.Time, except string) (int64, error) {
 	return sqlite.Value[int64](l.row(ctx, `SELECT
 		max((SELECT coalesce(sum(cents), 0) FROM net_charges WHERE quarter >= ?), 0)
@@ -564,16 +566,16 @@ func (l *Money) Committed(ctx context.Context, since time.Time, except string) (
 		QuarterOf(sqlite.Micros(since)), except))
 }
 
-// Exposed returns what the renewals that Unpriced counts may cost, at the highest known
-// price; 0 without a known price. Committed leaves them out.
+// Exposed returns what the renewals that Unpriced counts may cost, at the highest known price. It
+// returns 0 if no price is known. Committed leaves out these renewals.
 func (l *Money) Exposed(ctx context.Context, since time.Time, except string) (cents int64, err error) {
 	return l.exposed(ctx, `SELECT x.duration_days, count(*) FROM operations o CROSS JOIN lines x ON x.operation = o.id
 		WHERE o.live = 1 AND `+unpriced+` AND (`+sentUnpriced+` OR `+openUnpriced+`) AND x.claim = 1 GROUP BY x.duration_days`, sqlite.Micros(since), except)
 }
 
-// SweepExposed returns what a schedule's renewals of unknown price may cost, at the highest
-// known price. It counts renewals that were planned at or after an instant and sent, and
-// have no outcome. SweepSpending leaves them out.
+// SweepExposed returns what a schedule's renewals of unknown price may cost, at the highest known
+// price. It counts renewals that were planned at or after an instant, have been sent, and have no
+// outcome. SweepSpending leaves out these renewals.
 func (l *Money) SweepExposed(ctx context.Context, schedule string, since time.Time) (cents int64, err error) {
 	return l.exposed(ctx, `SELECT x.duration_days, count(*) FROM sweep_commands s
 		CROSS JOIN operations o ON o.id > s.command_id || '/' AND o.id < s.command_id || '0' AND o.command_id = s.command_id
@@ -606,10 +608,10 @@ const (
 	openUnpriced = `((o.state = 'review' OR (o.state = 'waiting' AND o.ambiguous > 0)) AND coalesce(o.first_sent_at, o.updated_at) >= ?1)`
 )
 
-// Unpriced counts the operations other than except that may be charged an unknown amount:
-// they have no estimate and no charge. underWay counts those that are being sent or await
-// delivery. open counts those that were first sent at or after an instant, may have been
-// executed and have no outcome yet.
+// Unpriced counts the operations that may be charged an unknown amount, because they have no
+// estimate and no charge. It leaves out the operation except. underWay counts the operations that
+// are being sent or await delivery. open counts the operations that were first sent at or after
+// an instant, may have been executed and have no outcome yet.
 func (l *Money) Unpriced(ctx context.Context, except string, since time.Time) (underWay, open int64, err error) {
 	err = l.row(ctx, `SELECT count(*) FILTER (WHERE `+sentUnpriced+`), count(*) FILTER (WHERE `+openUnpriced+`)
 		FROM operations o WHERE o.live = 1 AND `+unpriced, sqlite.Micros(since), except).Scan(&underWay, &open)

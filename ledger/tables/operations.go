@@ -31,7 +31,7 @@ var ScanOperation = sqlite.Into(func(o *fact.Operation) []any {
 	}
 })
 
-// Operation returns one operation, or sqlite.ErrNone.
+// Operation returns one operation. It returns sqlite.ErrNone for an unknown id.
 func (l *Operations) Operation(ctx context.Context, id string) (fact.Operation, error) {
 	return sqlite.One(ScanOperation, l.row(ctx, `SELECT `+OperationColumns+` FROM operations WHERE id = ?`, id))
 }
@@ -73,9 +73,9 @@ func (l *Operations) Left(ctx context.Context, x Left) ([]fact.Operation, error)
 		ORDER BY accepted_at, id LIMIT +?5`, string(x.State), since, x.After.ID, x.Until, x.Limit), ScanOperation)
 }
 
-// Due lists unfinished operations of one kind and state whose next step is due, longest due
-// first. Kinds are queried separately, so that a paused kind with many due operations does
-// not hide another kind.
+// Due lists unfinished operations of one kind and state whose next step is due. The operation
+// that has been due for the longest time comes first. Kinds are queried separately, so that a
+// paused kind with many due operations does not hide another kind.
 func (l *Operations) Due(ctx context.Context, state fact.State, kind fact.Kind, now time.Time, limit int) ([]fact.Operation, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT `+OperationColumns+` FROM operations
 		WHERE kind = +? AND state = +? AND live = 1 AND next_at IS NOT NULL AND next_at <= ?
@@ -88,8 +88,8 @@ func (l *Operations) AnyDue(ctx context.Context, now time.Time) (bool, error) {
 		WHERE live = 1 AND next_at IS NOT NULL AND next_at <= ?)`, sqlite.Micros(now)))
 }
 
-// NextAfter returns the earliest instant after now at which an operation becomes due, or
-// nil.
+// NextAfter returns the earliest instant after now at which an operation becomes due. It returns
+// nil if there is none.
 func (l *Operations) NextAfter(ctx context.Context, now time.Time) (next *time.Time, err error) {
 	err = l.row(ctx, `SELECT min(next_at) FROM operations
 		WHERE live = 1 AND next_at IS NOT NULL AND next_at > ?`, sqlite.Micros(now)).Scan(sqlite.NullAt(&next))
@@ -121,14 +121,14 @@ var scanCommand = sqlite.Into(func(c *Command) []any {
 	return []any{&c.ID, &c.Kind, &c.ContentHash, &c.AcceptedSeq, sqlite.At(&c.AcceptedAt)}
 })
 
-// Command returns an accepted command, or sqlite.ErrNone.
+// Command returns an accepted command. It returns sqlite.ErrNone for an unknown id.
 func (l *Operations) Command(ctx context.Context, id string) (Command, error) {
 	return sqlite.One(scanCommand, l.row(ctx, `SELECT id, kind, content_hash, accepted_seq, accepted_at FROM commands WHERE id = ?`, id))
 }
 
-// Known is what the ledger knows about a command ID: the hash of the accepted content, and
-// the hash of the content that was refused last before the acceptance. A hash is "" if there
-// is no such content.
+// Known is what the ledger knows about a command ID. AcceptedHash is the hash of the accepted
+// content. RefusedHash is the hash of the last content that was refused before the acceptance. A
+// hash is "" if there is no such content.
 type Known struct {
 	Kind         fact.Kind
 	AcceptedHash string
@@ -139,8 +139,8 @@ type Known struct {
 const KnownCommand = `SELECT coalesce(c.kind, ''), coalesce(c.content_hash, ''), coalesce(r.content_hash, '')
 	FROM (SELECT ? AS id) x LEFT JOIN commands c ON c.id = x.id LEFT JOIN rejections r ON r.id = x.id`
 
-// Acceptance reads the fact that accepted a command, with its whole content, or
-// sqlite.ErrNone. An archived fact is read from its archive.
+// Acceptance reads the fact that accepted a command, with its whole content. It returns
+// sqlite.ErrNone if no fact did. An archived fact is read from its archive.
 func (l *Operations) Acceptance(ctx context.Context, commandID string) (fact.CommandAccepted, error) {
 	var fact fact.CommandAccepted
 	var data string
@@ -201,7 +201,8 @@ func (l *Operations) CountRefused(ctx context.Context, since time.Time) (int64, 
 		WHERE rejected_at >= ? AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = r.id)`, sqlite.Micros(since)))
 }
 
-// Rejection returns why a command was refused, or sqlite.ErrNone.
+// Rejection returns why a command was refused. It returns sqlite.ErrNone if the command was not
+// refused.
 func (l *Operations) Rejection(ctx context.Context, commandID string) (Rejection, error) {
 	return sqlite.One(scanRejection, l.row(ctx, `SELECT `+rejectionColumns+` FROM rejections WHERE id = ?`, commandID))
 }
@@ -215,7 +216,7 @@ func (l *Operations) CommandEnded(ctx context.Context, id string) (bool, error) 
 			AND (o.live = 1 OR EXISTS (SELECT 1 FROM lines x WHERE x.operation = o.id AND x.claim = 1)))`, id))
 }
 
-// Accepted is one accepted command, as lists show it.
+// Accepted is one accepted command in a list.
 type Accepted struct {
 	Seq       int64
 	CommandID string
@@ -241,8 +242,8 @@ func (l *Operations) AcceptedBefore(ctx context.Context, before int64, limit int
 }
 
 const (
-	// LookedMost limits how many operations one page looks through. For a label or a schedule,
-	// it limits how many commands.
+	// LookedMost limits how many operations one page looks through. A page for a label or a
+	// schedule looks through at most this many commands.
 	LookedMost = 20_000
 	// wholeCommand limits how many operations of one command a page contains. A page may exceed
 	// its own limit to end with a whole command.
@@ -268,7 +269,7 @@ type Cursor struct {
 	id string // a command ID, or the rowid of an operation
 }
 
-// String returns the cursor for use in a URL; "" for the zero cursor.
+// String returns the cursor for use in a URL. It returns "" for the zero cursor.
 func (c Cursor) String() string {
 	if c == (Cursor{}) {
 		return ""
@@ -296,8 +297,8 @@ type OperationsPage struct {
 	Next       Cursor
 }
 
-// way is how a query reads operations through an index, newest first. The keys of the index
-// are an instant and a tie-breaker: an operation's rowid or a command ID.
+// way describes how a query reads operations through an index, newest first. The keys of the
+// index are an instant and a tie-breaker: an operation's rowid or a command ID.
 type way struct {
 	bound    string // query for the last key that a page looks at; "": every key matches
 	keys     string // query for the matching keys between two keys, with their IDs
@@ -343,7 +344,7 @@ const (
 		ORDER BY x.slot_at DESC, x.command_id DESC LIMIT +?11`
 )
 
-// way returns the way that looks through the fewest operations. It may set q.Kind.
+// The result is the way to read that looks through the fewest operations. q.Kind may be set.
 func (q *OperationsQuery) way() way {
 	switch {
 	case q.Kind != "":

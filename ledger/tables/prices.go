@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// priceOf is the price that line x shows, in SQL. For a line that an operator answered it
-	// is the net amount after corrections, because an amount that was taken back was not a
-	// price. For a successful line it is the net amount, unless everything was refunded.
+	// priceOf is SQL for the price that line x shows. For a line that an operator answered it is
+	// the net amount after corrections, because an amount that was taken back was not a price.
+	// For a successful line it is the net amount, unless everything was refunded.
 	priceOf = `CASE WHEN x.state = 'charged' OR x.state = 'succeeded' AND x.charged_cents > x.refunded_cents THEN x.charged_cents - x.refunded_cents ELSE x.charged_cents END`
-	// priced is the SQL condition that line x shows its price. Failed and unresolved lines
-	// show one too.
+	// priced is the SQL condition that line x shows its price. Failed and unresolved lines also
+	// show a price.
 	priced = priceOf + ` > 0 AND (x.state = 'succeeded' OR x.state = 'charged' OR x.state = 'failed' OR x.state = 'unresolved')`
 )
 
@@ -49,17 +49,18 @@ func (p Paid) Newest(o Paid) Paid {
 	return p
 }
 
-// PaidPerDay returns the price last paid to renew this proxy, or the zero Paid.
+// PaidPerDay returns the price last paid to renew this proxy. It returns the zero Paid if no
+// price is known.
 func (l *Fleet) PaidPerDay(ctx context.Context, proxyID string) (Paid, error) {
 	return paidOrNone(l.row(ctx, `SELECT `+priceOf+`, x.duration_days, x.settled_at FROM lines x
 		WHERE x.proxy_id = ? AND `+priced+` ORDER BY x.settled_at DESC LIMIT 1`, proxyID))
 }
 
-// LastPaid returns the price last paid for any proxy of the same country, region, line, type
-// and protocol, because each combination may have its own price. It returns the zero Paid if
-// the last 500,000 facts contain none; in a large account the first few suffice. A correction
-// does not make an old renewal newer; this condition refers to p, so that SQLite checks it
-// last.
+// LastPaid returns the price last paid for any proxy of the same country, region, line, type and
+// protocol, because each combination may have its own price. It returns the zero Paid if the last
+// 500,000 facts contain none. In a large account the first few facts suffice. A correction does
+// not make an old renewal newer. The condition about corrections refers to the table alias p, so
+// that SQLite checks it last.
 func (l *Fleet) LastPaid(ctx context.Context, like Proxy) (Paid, error) {
 	return paidOrNone(l.row(ctx, `SELECT `+priceOf+`, x.duration_days, x.settled_at
 		FROM transfers t CROSS JOIN lines x ON x.operation = t.operation AND x.proxy_id = t.proxy_id CROSS JOIN proxies p ON p.proxy_id = t.proxy_id
@@ -93,8 +94,8 @@ func (l *Fleet) LastPrice(ctx context.Context, proxyID string) (Paid, error) {
 	return own.Newest(kind), err
 }
 
-// DearestLine returns the highest charge of a line of the command, before refunds, or 0. If
-// like is not nil, it considers only proxies of the same kind.
+// DearestLine returns the highest charge of a line of the command, before refunds. It returns 0
+// if nothing was charged. If like is not nil, it considers only proxies of the same kind.
 func (l *Fleet) DearestLine(ctx context.Context, commandID string, like *Proxy) (int64, error) {
 	query, args := `SELECT coalesce(max(x.charged_cents), 0) FROM operations o CROSS JOIN lines x ON x.operation = o.id WHERE o.command_id = ?`, []any{commandID}
 	if like != nil {
@@ -126,7 +127,7 @@ func (l *Money) Dearest(ctx context.Context, days int64) (most int64, err error)
 	return cmp.Or(most, named), err
 }
 
-// Priced is Expiring with the price last paid for each proxy.
+// Priced is like Expiring, and adds the price last paid for each proxy.
 func (l *Fleet) Priced(ctx context.Context, until time.Time, yield func(p PricedProxy) error) error {
 	return sqlite.EachAs(l.query(ctx, `SELECT `+shownColumns+`, `+lastPaidOf+` `+AsShown+` AND lasts_until <= ?1
 		UNION ALL SELECT `+proxyColumns+`, `+lastPaidOf+` `+AlreadyRenewed+` AND expires_at <= ?1`+byShownExpiry, sqlite.Micros(until)), scanPriced, yield)
@@ -146,8 +147,8 @@ type DuePart struct {
 type DueCount struct {
 	Like Proxy // kind and status; other fields are empty
 	Paid Paid
-	// Expires is when the proxies expire, including what open renewals add. For living proxies
-	// it stands for a whole minute: they become due in the minute that ends Lead before
+	// Expires is when the proxies expire, including what open renewals add. For living proxies,
+	// Expires stands for a whole minute: they become due in the minute that ends Lead before
 	// Expires.
 	Expires time.Time
 	N       int
@@ -164,7 +165,7 @@ const countPriced = `SELECT CASE WHEN expires < ?3 THEN expires ELSE ((expires -
 		FROM proxies WHERE +gone = 0 AND expires_at > ?1 AND expires_at <= ?2 AND proxy_id NOT IN (SELECT proxy_id FROM retired))
 	GROUP BY 1, 2, 3, 4, 5, 6, 7, 8`
 
-// CountPriced is Priced for callers that only need counts; with a million proxies it takes
+// CountPriced is like Priced, for callers that only need counts. With a million proxies it takes
 // a fraction of the time. It leaves out retired proxies.
 func (l *Fleet) CountPriced(ctx context.Context, of DuePart, yield func(DueCount) error) error {
 	after := int64(math.MinInt64)
@@ -199,9 +200,9 @@ type History struct {
 	// PaidFor and Behind are the results of Fleet.PaidFor.
 	PaidFor bool
 	Behind  *fact.Renewal
-	// InVain says that an expired proxy was paid for so recently that it should still be
-	// alive. Paying again may be wasted too. An operator's answer to the review clears
-	// InVain until the next renewal.
+	// InVain says that an expired proxy was paid for so recently that it should still be alive. A
+	// second payment might be wasted too. An operator's answer to the review clears InVain until
+	// the next renewal.
 	InVain bool
 	Failed FailedRenewals
 	Paid   Paid // the price last paid for this proxy
@@ -220,7 +221,7 @@ type FailedRenewals struct {
 	LastExcused time.Time
 	// ShortOfMoney says that the failure at LastExcused was due to the wallet balance.
 	ShortOfMoney bool
-	// AskedOf is the expiry that an open review is about; zero if there is none.
+	// AskedOf is the expiry that an open review is about. It is zero if there is no open review.
 	AskedOf time.Time
 }
 

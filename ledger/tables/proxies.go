@@ -50,8 +50,8 @@ func (p Proxy) Remarks() string {
 	return strings.Join(all, ", ")
 }
 
-// Unread reports whether the data is stale, for example because it predates the proxy's last
-// renewal, so that the expiry is the old one.
+// Unread reports whether the data is stale. For example, the data may predate the proxy's last
+// renewal and still show the old expiry.
 func (p Proxy) Unread() bool { return p.SeenAt.UnixMicro() <= 0 }
 
 // LastsUntil returns the expiry. After a renewal it is the expected expiry until a read
@@ -93,8 +93,8 @@ const (
 )
 
 // lasts_until equals expires_at unless a later expiry is expected. The index on lasts_until
-// therefore gives the order of expires_at for most proxies. A small index has the others.
-// Queries that merge both parts end with byShownExpiry.
+// therefore gives the order of expires_at for most proxies. A small index covers the proxies for
+// which a later expiry is expected. Queries that merge both parts end with byShownExpiry.
 const (
 	shownColumns   = columnsBefore + `lasts_until` + columnsAfter
 	AsShown        = `FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND expected_at IS NULL`
@@ -113,7 +113,7 @@ func scanProxy(s sqlite.Scanner) (Proxy, error) {
 	return p, err
 }
 
-// Proxy returns the last seen state of a proxy, or sqlite.ErrNone.
+// Proxy returns the last seen state of a proxy. It returns sqlite.ErrNone for an unknown id.
 func (l *Fleet) Proxy(ctx context.Context, id string) (Proxy, error) {
 	return sqlite.One(scanProxy, l.row(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id = ?`, id))
 }
@@ -155,8 +155,7 @@ const staying = `FROM proxies WHERE gone = 0 AND unlisted_at IS NULL AND (expire
 	AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)`
 
 // Staying calls yield, in no particular order, for every listed proxy that expires after an
-// instant or never expires. It leaves out retired proxies and those without a readable
-// expiry.
+// instant or never expires. It leaves out retired proxies and proxies without a readable expiry.
 func (l *Fleet) Staying(ctx context.Context, after time.Time, yield func(Proxy) error) error {
 	return sqlite.EachAs(l.query(ctx, `SELECT `+proxyColumns+` `+staying, sqlite.Micros(after)), scanProxy, yield)
 }
@@ -190,7 +189,8 @@ func (l *Fleet) CountStaying(ctx context.Context, after time.Time, columns []str
 	})
 }
 
-// LastUncovered returns the latest listing.uncovered fact and its time, or zero values.
+// LastUncovered returns the latest listing.uncovered fact and its time. Both are zero if there is
+// no such fact.
 func (l *Fleet) LastUncovered(ctx context.Context) (f fact.ListingUncovered, at time.Time, err error) {
 	var data []byte
 	err = l.row(ctx, `SELECT time, data FROM journal INDEXED BY journal_uncovered WHERE type = 'listing.uncovered' AND seq > 0 ORDER BY seq DESC LIMIT 1`).Scan(sqlite.At(&at), &data)
@@ -200,10 +200,10 @@ func (l *Fleet) LastUncovered(ctx context.Context) (f fact.ListingUncovered, at 
 	return f, at, sqlite.Optional(err)
 }
 
-// Unwarned lists up to limit proxies that expire after one instant and no later than
-// another, nearest expiry first. It leaves out proxies that were announced at this threshold
-// or a nearer one. It also leaves out retired proxies, and renewed proxies that have not
-// been read since.
+// Unwarned lists up to limit proxies that expire after one instant and no later than another,
+// nearest expiry first. It leaves out proxies that were announced at this threshold or at a
+// threshold nearer to the expiry. It also leaves out retired proxies, and renewed proxies that
+// have not been read since.
 func (l *Fleet) Unwarned(ctx context.Context, after, until time.Time, threshold time.Duration, limit int) ([]Proxy, error) {
 	const untold = `AND seen_at > 0
 		AND NOT EXISTS (SELECT 1 FROM warned w WHERE w.proxy_id = proxies.proxy_id AND abs(w.expires_at - proxies.expires_at)` + IsNoMove + `AND w.threshold_seconds <= ?3)
@@ -387,7 +387,7 @@ type ProxyRenewal struct {
 // RenewalsOf lists up to limit renewals that included a proxy: the open one, then the
 // others, newest first.
 func (l *Fleet) RenewalsOf(ctx context.Context, proxyID string, limit int) ([]ProxyRenewal, error) {
-	// A correction gives the reason in place of the answer that it corrects.
+	// If an operator corrected the answer, the correction's reason is shown.
 	return sqlite.Collect(l.query(ctx, `SELECT x.operation, o.command_id, x.state, o.state,
 		coalesce((SELECT 'its answer was corrected by ' || (j.data ->> '$.by') || ': ' || (j.data ->> '$.reason') FROM journal j
 			WHERE j.operation = x.operation AND j.type = 'ledger.recorded' AND j.data ->> '$.corrects_seq' > 0
@@ -435,8 +435,8 @@ const SeenExpiry = `SELECT expires_at FROM proxies p WHERE proxy_id = ? AND seen
 	AND NOT EXISTS (SELECT 1 FROM lines l WHERE l.proxy_id = p.proxy_id AND l.settled_at >= p.seen_at
 		AND (l.state = 'succeeded' OR l.state = 'charged' OR l.state = 'unresolved'))`
 
-// SeenExpiry returns the expiry of a proxy as last read; nil for a proxy that never expires.
-// known is false if the proxy must be read again (see the query).
+// SeenExpiry returns the expiry of a proxy as last read. It is nil for a proxy that never
+// expires. known is false if the proxy must be read again (see the query).
 func (l *Fleet) SeenExpiry(ctx context.Context, proxyID string) (expires *time.Time, known bool, err error) {
 	return ExpiryOf(l.from(ctx), proxyID)
 }
@@ -447,8 +447,8 @@ func ExpiryOf(from sqlite.Source, proxyID string) (expires *time.Time, known boo
 	return expires, err == nil, sqlite.Optional(err)
 }
 
-// LastRenewal returns the latest renewal of a proxy that succeeded or that an operator
-// answered as charged, or sqlite.ErrNone.
+// LastRenewal returns the latest renewal of a proxy that succeeded or that an operator answered
+// as charged. It returns sqlite.ErrNone if there is none.
 func (l *Fleet) LastRenewal(ctx context.Context, proxyID string) (fact.Renewal, error) {
 	return sqlite.One(scanRenewal, l.row(ctx, `SELECT r.observed_expires_at, r.duration_days, r.settled_at
 		FROM (SELECT ? AS id) d CROSS JOIN lines r ON r.proxy_id = d.id AND r.operation = `+lastRenewal, proxyID))
@@ -465,10 +465,10 @@ const ShowsWithin = time.Hour
 // FreshFor is the maximum age of a listing, or of a read proxy, for planning and paying.
 const FreshFor = 10 * time.Minute
 
-// PaidFor reports whether the shown expiry of a proxy has been paid for. A successful
-// renewal for this expiry counts; behind is then nil. A renewal that settled less than
-// ShowsWithin ago also counts if the shown expiry does not reflect it yet. PaidFor returns
-// that renewal as behind.
+// PaidFor reports whether the shown expiry of a proxy has been paid for. A successful renewal for
+// this expiry counts. A renewal that settled less than ShowsWithin ago also counts if the shown
+// expiry does not reflect it yet. PaidFor returns such a recent renewal as behind. Otherwise
+// behind is nil.
 func (l *Fleet) PaidFor(ctx context.Context, proxyID string, expiresAt, now time.Time) (paid bool, behind *fact.Renewal, err error) {
 	if paid, err = l.RenewedAt(ctx, proxyID, expiresAt); err != nil || paid {
 		return paid, nil, err
@@ -483,9 +483,9 @@ func (l *Fleet) PaidFor(ctx context.Context, proxyID string, expiresAt, now time
 	return true, &last, nil
 }
 
-// mayNotShow reports whether a read that shows this expiry may be older than the renewal. It
-// may be if the renewal settled less than ShowsWithin ago, and the expiry is not later by
-// about the days that were bought.
+// mayNotShow reports whether a read that shows this expiry may be older than the renewal. The
+// read may be older if the renewal settled less than ShowsWithin ago, and if the expiry is not
+// later by about the days that were bought.
 func mayNotShow(r fact.Renewal, expires, now time.Time) bool {
 	if now.Sub(r.SettledAt) >= ShowsWithin {
 		return false
@@ -509,10 +509,10 @@ type Moved struct {
 const movedMost = 1000
 
 // MovedOutside lists the proxies whose expiry moved to a later time without a renewal in this
-// ledger, ordered by ID, until ForgetMoved is called. A read within an hour after a renewal
-// may still show the old expiry and does not count. A renewal explains a move if it was paid,
-// or was sent and has no answer yet; a failed, skipped or uncharged renewal does not.
-// MovedOutside returns none for a file that was not migrated.
+// ledger, ordered by ID. It lists a proxy until ForgetMoved is called. A read within an hour
+// after a renewal does not count, because it may still show the old expiry. A renewal explains a
+// move if it was paid, or was sent and has no answer yet; a failed, skipped or uncharged renewal
+// does not. For a file that was not migrated, the list is empty.
 func (l *Fleet) MovedOutside(ctx context.Context) (all []Moved, err error) {
 	err = sqlite.IfMade(ctx, l.read, "moves", func() error {
 		all, err = l.movedOutside(ctx)
@@ -544,12 +544,12 @@ type Listing struct {
 
 	Nameless int // entries of the current pass whose ID cannot be read
 	// Known is the number of living proxies before the last complete pass. Lost is how many of
-	// them the pass did not show, or showed with an unreadable entry. Retired proxies and
-	// those about to expire are not counted.
+	// them the pass did not show, or showed with an unreadable entry. Retired proxies and proxies
+	// about to expire are not counted.
 	Known, Lost int
 }
 
-// Listing reads the progress of the listing; zero before the first pass.
+// Listing reads the progress of the listing. It returns the zero Listing before the first pass.
 func (l *Fleet) Listing(ctx context.Context) (x Listing, err error) {
 	var began, finished, took int64
 	err = l.row(ctx, `SELECT pass, began_at, page_size, page_token, finished_at, took, nameless, known, lost FROM listing`).

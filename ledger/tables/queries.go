@@ -83,8 +83,7 @@ func New(db *sql.DB, j journal) Queries {
 	return Queries{&Operations{r, j}, &Fleet{r}, &Sweeps{r, j}, &Money{r}, &Metrics{r}}
 }
 
-// SQL sums of the money that came from funding, and of the money that was spent outside
-// Perennial, less reversals.
+// SQL sums of funding and of external spending. Reversals are subtracted.
 const (
 	FundingCents = "coalesce(sum(CASE debit WHEN 'wallet' THEN cents ELSE -cents END) FILTER (WHERE kind = 'funding'), 0)"
 	OutsideCents = "coalesce(sum(CASE credit WHEN 'wallet' THEN cents ELSE -cents END) FILTER (WHERE kind = 'external'), 0)"
@@ -159,11 +158,11 @@ func (l *Operations) ReleasedByHand(ctx context.Context, operation string) (bool
 		WHERE operation = ? AND operation <> '' AND type = 'command.released' AND coalesce(json_extract(data, '$.automatic'), 0) = 0)`, operation))
 }
 
-// HeadBefore returns the last row before an instant. The row after h was stored at or after
-// the instant, or books at or after it (see FirstBooked). Therefore the sums up to h contain
-// exactly what was booked before the instant. known is false if the rows around the instant
-// were archived and the archive keeps no head for it. Then h.Seq is a row after which all
-// balances are the same, and h has no hash.
+// HeadBefore returns the last row before an instant. The row after h was stored, or is booked, at
+// or after the instant (see FirstBooked). Therefore the sums up to h contain exactly what was
+// booked before the instant. known is false if the rows around the instant were archived and the
+// archive keeps no head for it. In that case h has no hash, and all balances after row h.Seq are
+// those at the instant.
 func HeadBefore(ctx context.Context, q sqlite.Queryer, at time.Time) (h chain.Head, known bool, err error) {
 	first, err := FirstBooked(ctx, q, at)
 	if err != nil {
@@ -194,9 +193,9 @@ func HeadBefore(ctx context.Context, q sqlite.Queryer, at time.Time) (h chain.He
 	return h, err == nil, err
 }
 
-// archivedHead is HeadBefore for an instant between two transfers of which the first was
-// archived. It ignores a stored month end outside these two: an earlier version stored it
-// wrongly when a row booked nothing.
+// archivedHead is HeadBefore for an instant between two transfers, the first of which was
+// archived. It ignores a stored month end that is not between the two transfers: an earlier
+// version stored a wrong month end when a row booked nothing.
 func archivedHead(ctx context.Context, q sqlite.Queryer, at time.Time, first, next int64) (h chain.Head, known bool, err error) {
 	err = sqlite.IfMade(ctx, q, "month_ends", func() error {
 		err := q.QueryRowContext(ctx, `SELECT seq, hash FROM month_ends WHERE until = ? AND seq >= ? AND seq < ?`, sqlite.Micros(at), first-1, next).Scan(&h.Seq, &h.Hash)
@@ -231,8 +230,8 @@ func BaseOf(ctx context.Context, q sqlite.Queryer) (*Base, error) {
 	return &b, err
 }
 
-// SeqAt returns the sequence of the last row before an instant, or of an earlier row after
-// which all balances are the same.
+// SeqAt returns the sequence of the last row before an instant. It may return an earlier row
+// instead if all balances are the same after both rows.
 func SeqAt(ctx context.Context, q sqlite.Queryer, at time.Time) (int64, error) {
 	h, _, err := HeadBefore(ctx, q, at)
 	return h.Seq, err
@@ -286,8 +285,8 @@ func ScanFact[T fact.Fact](s sqlite.Scanner) (f T, err error) {
 const RecordRows = `SELECT seq, time, operation, data FROM journal WHERE type = 'ledger.recorded'
 	UNION ALL SELECT seq, time, operation, data FROM archived WHERE type = 'ledger.recorded'`
 
-// Spent is what operations of one kind were charged and refunded, in cents. Both amounts
-// only grow. The totals over all kinds are those of Balance.
+// Spent is what operations of one kind were charged and refunded, in cents. Both amounts only
+// grow. The totals over all kinds equal the amounts in Balance.
 type Spent struct {
 	Kind          fact.Kind
 	ChargedCents  int64 // includes suspense
@@ -306,7 +305,7 @@ func (l *Metrics) SpentByKind(ctx context.Context) ([]Spent, error) {
 	return []Spent{orders, renewals}, err
 }
 
-// NetSpentSince returns the charges since an instant less their refunds, in cents, and at
+// NetSpentSince returns the charges since an instant minus their refunds, in cents. It returns at
 // least 0. It counts whole quarters of an hour, including the one that contains the instant.
 func (l *Metrics) NetSpentSince(ctx context.Context, since time.Time) (int64, error) {
 	return sqlite.Value[int64](l.row(ctx, `SELECT max(coalesce(sum(cents), 0), 0) FROM net_charges WHERE quarter >= ?`, QuarterOf(sqlite.Micros(since))))
@@ -320,7 +319,7 @@ func (l *Metrics) OldestAmbiguous(ctx context.Context) (at *time.Time, err error
 	return at, err
 }
 
-// OldestLive returns the oldest unfinished operation, or sqlite.ErrNone.
+// OldestLive returns the oldest unfinished operation. It returns sqlite.ErrNone if there is none.
 func (l *Metrics) OldestLive(ctx context.Context) (id string, acceptedAt time.Time, err error) {
 	err = l.row(ctx, `SELECT id, accepted_at FROM operations WHERE live = 1 ORDER BY accepted_at LIMIT 1`).Scan(&id, sqlite.At(&acceptedAt))
 	return id, acceptedAt, sqlite.NotFound(err)
@@ -342,7 +341,8 @@ func (l *Metrics) CountExpiring(ctx context.Context, before []time.Time) ([]int6
 	return counts, nil
 }
 
-// LastFinishedSlot returns the latest finished run of a schedule, or sqlite.ErrNone.
+// LastFinishedSlot returns the latest finished run of a schedule. It returns sqlite.ErrNone if
+// there is none.
 func (l *Metrics) LastFinishedSlot(ctx context.Context, schedule string) (Slot, error) {
 	return sqlite.One(ScanSlot, l.row(ctx, `SELECT `+SlotColumns+` FROM slots WHERE schedule = ? AND state = 'finished' ORDER BY slot_at DESC LIMIT 1`, schedule))
 }

@@ -30,8 +30,8 @@ func (l *Money) ChangedSince(ctx context.Context, after int64, limit int) ([]Cha
 	}))
 }
 
-// OpenedAt returns the time of ledger.opened, or sqlite.ErrNone. Earlier payments are part
-// of the opening balance.
+// OpenedAt returns the time of ledger.opened. It returns sqlite.ErrNone if the ledger is not
+// opened yet. Earlier payments are part of the opening balance.
 func (l *Money) OpenedAt(ctx context.Context) (at time.Time, err error) {
 	err = l.row(ctx, `SELECT opened_at FROM binding`).Scan(sqlite.At(&at))
 	return at, sqlite.NotFound(err)
@@ -44,7 +44,8 @@ func (l *Money) OrdersAfter(ctx context.Context, orderNo string, limit int) ([]f
 		WHERE order_no <> '' AND order_no > ? ORDER BY order_no, id LIMIT +?`, orderNo, limit), ScanOperation)
 }
 
-// OrderOperation returns the operation that placed an order, or sqlite.ErrNone.
+// OrderOperation returns the operation that placed an order. It returns sqlite.ErrNone if no
+// operation did.
 func (l *Money) OrderOperation(ctx context.Context, orderNo string) (fact.Operation, error) {
 	return sqlite.One(ScanOperation, l.row(ctx, `SELECT `+OperationColumns+` FROM operations
 		WHERE order_no <> '' AND order_no = +? ORDER BY id LIMIT 1`, orderNo))
@@ -71,7 +72,7 @@ func (l *Money) OrdersNotCharged(ctx context.Context) ([]fact.Operation, error) 
 		ORDER BY accepted_at, id`), ScanOperation)
 }
 
-// RecordedFor sums what operators recorded for each order: spent outside Perennial, less
+// RecordedFor sums the operators' records for each order: money spent outside Perennial minus
 // refunds.
 func (l *Money) RecordedFor(ctx context.Context) (map[string]int64, error) {
 	return sqlite.Pairs[string, int64](l.query(ctx, `SELECT order_no, sum(CASE credit WHEN 'wallet' THEN cents ELSE -cents END)
@@ -90,13 +91,13 @@ type RenewalSums struct {
 	ChargedCents, RefundedCents             int64
 	BookedChargedCents, BookedRefundedCents int64
 	LineChargedCents, LineRefundedCents     int64
-	// ByLine says that the lines should add up to the operation. They need not if an operator
+	// ByLine says that the lines should add up to the operation. It is false if an operator
 	// booked one amount for several lines.
 	ByLine bool
 }
 
-// Differ returns the first difference in cents between two of the three sums; 0 if all agree.
-// It compares the sums net of refunds first, then the sums before refunds.
+// Differ returns the first difference in cents between two of the three sums. It returns 0 if all
+// agree. It compares the sums net of refunds first, then the sums before refunds.
 func (s RenewalSums) Differ() int64 {
 	for _, d := range []int64{
 		(s.ChargedCents - s.RefundedCents) - (s.BookedChargedCents - s.BookedRefundedCents), s.ChargedCents - s.BookedChargedCents,
@@ -118,9 +119,9 @@ func (s RenewalSums) Differ() int64 {
 const rowsOfOperation = `(SELECT seq FROM journal WHERE operation = o.id AND operation <> ''
 		UNION ALL SELECT seq FROM archived WHERE operation = o.id AND operation <> '')`
 
-// RenewalSums reads the sums of a renewal, or sqlite.ErrNone. An archived answer of an
-// operator counts as booked for all lines together, because only the archive knows the
-// line.
+// RenewalSums reads the sums of a renewal. It returns sqlite.ErrNone for an unknown renewal. An
+// operator's archived answer counts as booked for all lines together, because only the archive
+// knows the line.
 func (l *Money) RenewalSums(ctx context.Context, id string) (s RenewalSums, err error) {
 	var together int
 	err = l.row(ctx, `SELECT o.charged_cents, o.refunded_cents,
@@ -148,9 +149,9 @@ type Reconciled struct {
 	At  time.Time `json:"at" doc:"When this was read."`
 }
 
-// PublishedDiscrepancies lists the differences published since the books last agreed with
-// the provider, newest first. Of several reports about one subject it keeps the newest.
-// agreed is the last agreement, or nil if it is not among the newest facts.
+// PublishedDiscrepancies lists the differences published since the books last agreed with the
+// provider, newest first. Of several reports about one subject it keeps the newest. agreed is the
+// last agreement. It is nil if the newest facts contain no agreement.
 func (l *Money) PublishedDiscrepancies(ctx context.Context) (told []fact.LedgerDiscrepancy, agreed *Reconciled, err error) {
 	type subject struct {
 		finding, order, operation, proxy string

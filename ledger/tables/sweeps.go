@@ -30,7 +30,8 @@ var ScanSlot = sqlite.Into(func(x *Slot) []any {
 	return []any{&x.Schedule, sqlite.At(&x.At), &x.State, &x.Plan, &x.Seq}
 })
 
-// LastSlot returns the latest scheduled time of a schedule, or sqlite.ErrNone.
+// LastSlot returns the latest scheduled time of a schedule. It returns sqlite.ErrNone if there is
+// none.
 func (l *Sweeps) LastSlot(ctx context.Context, schedule string) (Slot, error) {
 	return sqlite.One(ScanSlot, l.row(ctx, `SELECT `+SlotColumns+` FROM slots WHERE schedule = ? ORDER BY slot_at DESC LIMIT 1`, schedule))
 }
@@ -66,7 +67,7 @@ type SlotResult struct {
 	OverLimit int `json:"over_limit,omitempty" doc:"How many of 'skipped' were skipped because of a budget, the account's limit or the wallet."`
 }
 
-// Cost returns the estimated cost; 0 if it is no longer known.
+// Cost returns the estimated cost. It returns 0 if the cost is no longer known.
 func (x SlotResult) Cost() fact.Sum {
 	if x.EstimateCents == nil {
 		return fact.Sum{}
@@ -74,7 +75,7 @@ func (x SlotResult) Cost() fact.Sum {
 	return fact.Sum{Cents: x.EstimateCents.Or(0), Lacks: x.Unpriced}
 }
 
-// Why returns the reason. If this run continues another run, the text begins with that.
+// Why returns the reason. If this run continues another run, the text begins with the other run.
 func (x SlotResult) Why() string {
 	if x.Continues == nil {
 		return x.Reason
@@ -139,9 +140,9 @@ func (l *Sweeps) PlannedSums(ctx context.Context, slot Slot) (due int64, cost fa
 	return due, cost, sqlite.NotFound(err)
 }
 
-// correctSkipped subtracts from x.Skipped the proxies that a plan on hold leaves to later
-// parts of its run. If the run has no commands, but another run found the same plan within
-// the 24 hours before, that run has the commands, and their proxies are subtracted.
+// correctSkipped subtracts from x.Skipped the proxies that a plan on hold leaves to later parts
+// of its run. A run may have no commands because another run found the same plan within the 24
+// hours before. The proxies in the other run's commands are subtracted too.
 func (l *Sweeps) correctSkipped(ctx context.Context, slot Slot, x *SlotResult, planned, later int64) error {
 	held := slot.State == "held"
 	if held {
@@ -169,7 +170,7 @@ func (l *Sweeps) correctSkipped(ctx context.Context, slot Slot, x *SlotResult, p
 // finishedWithin limits how many rows Declined searches for the sweep.finished of a run.
 const finishedWithin = 1000
 
-// Declined returns the sweep.finished fact by which an operator declined a run's plan, or
+// Declined returns the sweep.finished fact by which an operator declined a run's plan. It returns
 // nil if the plan was not declined.
 func (l *Sweeps) Declined(ctx context.Context, slot Slot) (*fact.SweepFinished, error) {
 	if slot.State != "finished" {
@@ -205,7 +206,8 @@ type ScheduleCalendar struct {
 	Since          time.Time
 }
 
-// ScheduleCalendar returns the calendar of the last schedule.configured, or sqlite.ErrNone.
+// ScheduleCalendar returns the calendar of the last schedule.configured. It returns
+// sqlite.ErrNone if there is none.
 func (l *Sweeps) ScheduleCalendar(ctx context.Context, schedule string) (ScheduleCalendar, error) {
 	return sqlite.One(sqlite.Into(func(x *ScheduleCalendar) []any {
 		return []any{&x.Cron, &x.Timezone, sqlite.At(&x.Since)}
@@ -232,7 +234,8 @@ type SchedulePause struct {
 	Reason   string     `json:"reason" doc:"The reason, for people; the text may change."`
 }
 
-// SchedulePaused returns the pause of a schedule, or sqlite.ErrNone.
+// SchedulePaused returns the pause of a schedule. It returns sqlite.ErrNone if the schedule is
+// not paused.
 func (l *Sweeps) SchedulePaused(ctx context.Context, schedule string) (SchedulePause, error) {
 	return PauseOf(l.from(ctx), schedule)
 }
@@ -278,13 +281,13 @@ func (l *Sweeps) SlotsBefore(ctx context.Context, schedule string, before time.T
 	return sqlite.Collect(l.query(ctx, `SELECT `+SlotColumns+` FROM slots WHERE schedule = ? AND slot_at < ? ORDER BY slot_at DESC LIMIT +?`, schedule, sqlite.Micros(before), limit), ScanSlot)
 }
 
-// Listed reads a proxy that is not gone; sqlite.ErrNone otherwise.
+// Listed reads a proxy that is not gone. For any other id it returns sqlite.ErrNone.
 func (l *Sweeps) Listed(ctx context.Context, id string) (Proxy, error) {
 	return sqlite.One(scanProxy, l.row(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id = ? AND gone = 0`, id))
 }
 
-// HeldSlots lists the scheduled times whose plan, with this hash, needs approval, in the
-// order of planning. The first has the plan's commands.
+// HeldSlots lists the scheduled times that have the plan with this hash, if the plan needs
+// approval. They are in the order of planning. The first one has the plan's commands.
 func (l *Sweeps) HeldSlots(ctx context.Context, plan string) ([]Slot, error) {
 	return HeldSlots(l.from(ctx), plan)
 }
@@ -295,8 +298,9 @@ func HeldSlots(from sqlite.Source, plan string) ([]Slot, error) {
 }
 
 // NotTakenIn lists the runs of a schedule that were planned at or after an instant and have
-// commands in flight: published, or about to be, and neither accepted nor refused. It also
-// returns when each such command was planned. Plans that need approval are left out.
+// commands in flight. A command is in flight while it is neither accepted nor refused, even if it
+// is not published yet. NotTakenIn also returns when each such command was planned. Plans that
+// need approval are left out.
 func (l *Sweeps) NotTakenIn(ctx context.Context, schedule string, since time.Time) (slots []Slot, planned map[string]time.Time, err error) {
 	planned = map[string]time.Time{}
 	err = sqlite.Each(l.query(ctx, `SELECT l.schedule, l.slot_at, l.state, l.plan, l.seq, s.command_id, s.planned_at
@@ -376,9 +380,9 @@ func Endings(from sqlite.Source, proxyID string, limit int) ([]fact.Ref, error) 
 // ScanRef reads the IDs of an operation and of its command, and the operation's trace ID.
 var ScanRef = sqlite.Into(func(r *fact.Ref) []any { return []any{&r.OperationID, &r.CommandID, &r.TraceID} })
 
-// Refused lists proxies that expire between two instants and that the provider does not
-// renew, nearest expiry first. Either enough renewals failed, or the provider does not know
-// the proxy. Retired proxies are left out, and so are reserved ones, including those whose
+// Refused lists proxies that expire between two instants and that the provider does not renew,
+// nearest expiry first. Either enough renewals failed, or the provider does not know the proxy.
+// Retired proxies are left out. Reserved proxies are left out too, including proxies whose
 // renewal is in review.
 func (l *Operations) Refused(ctx context.Context, from, until time.Time, failures int) ([]Proxy, error) {
 	lines := `FROM lines x JOIN operations o ON o.id = x.operation WHERE x.proxy_id = proxies.proxy_id AND ` + atExpiry(`proxies.expires_at`)
@@ -407,14 +411,14 @@ func (l *Operations) UnsentReplacements(ctx context.Context, schedule string) ([
 		AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = x.command_id) ORDER BY x.seq`, schedule), ScanFact[fact.ProxyReplaced])
 }
 
-// LastHolder returns the runner that last started to lead the account; "" if the journal has
-// no start.
+// LastHolder returns the runner that last started to lead the account. It returns "" if the
+// journal has no start.
 func (l *Sweeps) LastHolder(ctx context.Context) (string, error) {
 	return l.lastStart(ctx, `$.holder`)
 }
 
-// LastVersion returns the program's version at the last start of a runner; "" if the journal
-// has no start.
+// LastVersion returns the program's version at the last start of a runner. It returns "" if the
+// journal has no start.
 func (l *Sweeps) LastVersion(ctx context.Context) (string, error) {
 	return l.lastStart(ctx, `$.version`)
 }
@@ -425,9 +429,10 @@ func (l *Sweeps) lastStart(ctx context.Context, field string) (string, error) {
 	return text, sqlite.Optional(err)
 }
 
-// Inherited reports whether a runner other than holder made an operation's last attempt.
-// since is when the first runner after that attempt started; zero if none has. If the
-// journal lacks the attempt, or a start before it, another runner is assumed.
+// Inherited reports whether a runner other than holder made an operation's last attempt. since is
+// when the first runner after that attempt started. It is zero if no runner has started since.
+// Another runner is assumed if the journal lacks the attempt, or lacks a start of a runner before
+// the attempt.
 func (l *Sweeps) Inherited(ctx context.Context, operationID, holder string) (since time.Time, inherited bool, err error) {
 	const sent = `(SELECT max(seq) FROM journal WHERE operation = ?1 AND operation <> '' AND type = 'operation.sending')`
 	var by string
