@@ -8,10 +8,9 @@ import (
 	"testing"
 )
 
-// Table fails t unless a document has the table head+rows. It finds the document's table by
-// the first line of head. document is a path relative to the root of the repository. If t's
-// package has the flag -update and it is set, Table writes the table into the document
-// instead.
+// Table fails t unless a document has the table head+rows. It finds the document's table by the
+// first line of head. document is a path relative to the root of the repository. If the tests run
+// with the package's flag -update, Table writes the table into the document instead.
 func Table(t testing.TB, document, head, rows string) {
 	t.Helper()
 	path := filepath.Join(root(t), filepath.FromSlash(document))

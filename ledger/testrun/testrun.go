@@ -27,9 +27,9 @@ func Main(m goleak.TestingM, options ...goleak.Option) {
 	}))...)
 }
 
-// Prepare makes this process, and its children, cheaper to run many times. They collect
-// garbage less often, which saves a fifth of the CPU time of a short process, and keep
-// temporary files in memory. remove removes these files. Prepare does not override GOGC and
+// Prepare makes this process, and its children, cheaper to run many times. The processes collect
+// garbage less often, which saves a fifth of the CPU time of a short process. They keep temporary
+// files in memory. The returned function removes these files. Prepare does not override GOGC and
 // TMPDIR from the environment.
 func Prepare() (remove func()) {
 	if os.Getenv("GOGC") == "" && os.Setenv("GOGC", strconv.Itoa(gcPercent)) == nil {
@@ -46,9 +46,9 @@ const (
 	prefix    = "perennial-tests-"
 )
 
-// inMemory sets TMPDIR to a directory in memory, if there is room. A sync then takes no
-// time, and kill -9 loses no more than on a disk. disktest covers power cuts and failing
-// disks, and `make check` runs the processes on a disk.
+// inMemory sets TMPDIR to a directory in memory, if there is room. A sync takes no time there,
+// and kill -9 loses no more than on a disk. disktest covers power cuts and failing disks, and
+// `make check` runs the processes on a disk.
 func inMemory() (remove func()) {
 	var disk syscall.Statfs_t
 	if os.Getenv("TMPDIR") != "" || syscall.Statfs(memory, &disk) != nil || disk.Bavail*uint64(disk.Bsize) < leastFree {
