@@ -102,7 +102,7 @@ func New(c Config) *Lister {
 	return &Lister{Config: c, turn: sleep.NewLock(), tried: make(chan struct{})}
 }
 
-// Failing returns why the last page could not be read, or nil if it was read.
+// Failing returns why the last page could not be read. It returns nil if the page was read.
 func (l *Lister) Failing() error {
 	if why := l.failing.Load(); why != nil {
 		return *why
@@ -110,7 +110,7 @@ func (l *Lister) Failing() error {
 	return nil
 }
 
-// LastPage returns the time of the last read of a page, or zero before the first.
+// LastPage returns the time of the last read of a page. It returns zero before the first read.
 func (l *Lister) LastPage() time.Time {
 	if at := l.lastPage.Load(); at != nil {
 		return *at
@@ -121,7 +121,7 @@ func (l *Lister) LastPage() time.Time {
 // PagesRead returns the number of pages that the current pass has read.
 func (l *Lister) PagesRead() int64 { return l.pagesRead.Load() }
 
-// Loss returns the last complete pass if it missed too many proxies, otherwise nil.
+// Loss returns the last complete pass if it missed too many proxies. Otherwise it returns nil.
 func (l *Lister) Loss() *tables.Listing { return l.loss.Load() }
 
 // Nameless returns how many entries of the last complete pass had no readable id.
@@ -175,9 +175,9 @@ func (l *Lister) waitForFirst(ctx context.Context) error {
 }
 
 // Fresh reports whether a complete pass ended within the given time, or within twice its own
-// duration. The second rule is for large accounts, where a pass takes hours. It is safe, because
-// a proxy is read again just before a charge. A pass that missed too many proxies does not
-// count.
+// duration. Twice the duration is for large accounts, where a pass takes hours. This limit is
+// safe, because a proxy is read again just before a charge. A pass that missed too many proxies
+// does not count.
 func (l *Lister) Fresh(ctx context.Context, within time.Duration) (bool, error) {
 	at, err := l.Ledger.Fleet.Listing(ctx)
 	if err != nil {
@@ -201,7 +201,7 @@ func (l *Lister) WaitPass(ctx context.Context) error {
 	return l.makePass(ctx)
 }
 
-// resumeWithin limits how long after its start an interrupted pass is continued.
+// An interrupted pass is continued only within resumeWithin of its start.
 const resumeWithin = 6 * time.Hour
 
 func (l *Lister) makePass(ctx context.Context) error {

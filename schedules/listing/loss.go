@@ -22,7 +22,7 @@ const (
 	DefaultLossPercent = 20
 	DefaultLossMin     = 5
 	readAtOnce         = 20
-	// After failedReads failed reads, the other proxies wait for the next pass.
+	// After failedReads failed reads, the remaining proxies wait for the next pass.
 	failedReads = 3
 	// lossNamed limits how many proxies a listing.shrunk fact lists.
 	lossNamed = 20

@@ -22,8 +22,8 @@ type cursor struct {
 	pages int
 }
 
-// list reads every page once, from the position of the pass. It stores each page in one
-// transaction with the position of the next page.
+// Reads every page once, from the position of the pass. It stores each page in one transaction
+// with the position of the next page.
 func (l *Lister) list(ctx context.Context, at tables.Listing) (tables.Listing, error) {
 	c := &cursor{at: at, walk: upstream.Pages[upstream.Proxy]{PageRequest: upstream.PageRequest{Size: at.Size, Token: at.Token}}}
 	l.pagesRead.Store(0)
@@ -69,9 +69,9 @@ func (c *cursor) note(log *logrus.Entry, unusable []upstream.Unusable) {
 	}
 }
 
-// ended returns why a pass ended early. After a transient error, or if the process ends, the
-// next pass continues at the position. After a repeating list or a permanent error from the
-// provider, ended drops the position, because the provider may refuse that page every time.
+// Returns why a pass ended early. After a transient error, or if the process ends, the next pass
+// continues at the position. If the list repeats, or after a permanent error from the provider,
+// the position is dropped, because the provider may refuse that page every time.
 func (l *Lister) ended(ctx context.Context, c *cursor, why error) error {
 	_, answered := errors.AsType[*upstream.Error](why)
 	if ctx.Err() == nil && !passing(why) && (answered || errors.Is(why, upstream.ErrPageLoop)) {
@@ -82,8 +82,8 @@ func (l *Lister) ended(ctx context.Context, c *cursor, why error) error {
 	return why
 }
 
-// page reads one page and retries after a transient error, because one lost reply must not end a
-// pass over a million proxies. asked is the time of the request that got the page.
+// Reads one page and retries after a transient error, because one lost reply must not end a pass
+// over a million proxies. asked is the time of the request that got the page.
 func (l *Lister) page(ctx context.Context, r upstream.PageRequest) (page upstream.Page[upstream.Proxy], asked time.Time, err error) {
 	limited := sleep.Doubling(5*time.Second, longestRetry)
 	other := sleep.Doubling(time.Second, time.Minute)
@@ -117,8 +117,7 @@ func (l *Lister) page(ctx context.Context, r upstream.PageRequest) (page upstrea
 	}
 }
 
-// passing reports whether an error is transient: no reply, no envelope, HTTP 5xx, or a
-// transient code.
+// Reports whether an error is transient: no reply, no envelope, HTTP 5xx, or a transient code.
 func passing(err error) bool {
 	answer, ok := errors.AsType[*upstream.Error](err)
 	if !ok {
@@ -132,7 +131,8 @@ func passing(err error) bool {
 	return answer.HTTPStatus >= 500
 }
 
-// retryAfter returns the reply's Retry-After, at most an hour, or 0 if it has none.
+// retryAfter returns the reply's Retry-After, but at most an hour. It returns 0 if the reply has
+// none.
 func retryAfter(err error) time.Duration {
 	answer, ok := errors.AsType[*upstream.Error](err)
 	if !ok || !answer.RetryAfter.Valid {
@@ -149,9 +149,9 @@ func Seen(p upstream.Proxy, asked time.Time) tables.Proxy {
 	}
 }
 
-// observe stores a page and the position of the pass. The page may lack a renewal that settled
-// during the request. The renewed proxy stays marked as out of date, so that it is read again
-// before a charge.
+// Stores a page and the position of the pass. The page may lack a renewal that settled during the
+// request. The renewed proxy stays marked as out of date, so that it is read again before a
+// charge.
 func (l *Lister) observe(ctx context.Context, at tables.Listing, asked time.Time, page upstream.Page[upstream.Proxy]) error {
 	proxies, ids := make([]tables.Proxy, 0, len(page.Items)), make([]string, 0, len(page.Items))
 	for _, p := range page.Items {
