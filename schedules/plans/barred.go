@@ -21,8 +21,8 @@ const (
 // refuses for lack of money and the wallet seems sufficient.
 var excused = []string{string(upstream.CodeInsufficientWallet), fact.CodeCancelled, fact.CodeDivided, fact.CodeCeiling}
 
-// BarredBy returns why a proxy cannot be renewed now, or "". It uses only the inputs and makes
-// no query.
+// BarredBy returns why a proxy cannot be renewed now. It returns "" if nothing prevents the
+// renewal. It uses only the inputs and makes no query.
 func (in *Inputs) BarredBy(f *Filter, proxy tables.Proxy) string {
 	switch {
 	case f.Undecided(proxy):
@@ -53,8 +53,8 @@ func (in *Inputs) BarredBy(f *Filter, proxy tables.Proxy) string {
 // for the proxy twice.
 var errNotLooked = errors.New("its history was not read")
 
-// barred returns a reason other than cost why a proxy is not renewed now, or "". endings is
-// the number of its renewals that ended without renewing it.
+// barred returns a reason other than cost why a proxy is not renewed now. It returns "" if there
+// is none. endings is the number of its renewals that ended without renewing it.
 func (p *planner) barred(proxy tables.Proxy) (endings int, why string, err error) {
 	if why := p.in.BarredBy(p.filter, proxy); why != "" {
 		return 0, why, nil
@@ -71,8 +71,8 @@ func (p *planner) barred(proxy tables.Proxy) (endings int, why string, err error
 		return 0, "", nil
 	}
 	// The command's id includes the number of all endings, so that each attempt gets a new id.
-	// The backoff counts only the endings since the operator's last answer, and not the excused
-	// ones.
+	// The backoff counts only the endings since the operator's last answer, without the excused
+	// endings.
 	switch n := ended.Counted; {
 	case n >= MaxEndings:
 		if !fact.SameExpiry(ended.AskedOf, *proxy.ExpiresAt) {
@@ -92,8 +92,9 @@ func (p *planner) barred(proxy tables.Proxy) (endings int, why string, err error
 	return ended.All, "", nil
 }
 
-// paidFor returns why a proxy must not be paid for again, or "". It opens a review for a proxy
-// that was paid for but has expired, because the renewal did not move its expiry.
+// paidFor returns why a proxy must not be paid for again. It returns "" if there is no reason. It
+// opens a review for a proxy that was paid for but has expired, because the renewal did not move
+// its expiry.
 func (p *planner) paidFor(proxy tables.Proxy, history tables.History) (why string) {
 	switch {
 	case history.Behind != nil:

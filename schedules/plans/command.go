@@ -22,8 +22,8 @@ import (
 // noteBytes is the largest size of a PlannedCommand without its id.
 const noteBytes = 100
 
-// finish splits the included proxies into commands, in the plan's order. It skips proxies at the
-// end that do not fit in the fact.
+// Splits the included proxies into commands, in the plan's order. It skips proxies at the end
+// that do not fit in the fact.
 func (p *planner) finish(ctx context.Context) error {
 	plan, s := &p.plan, p.in.Schedule
 	plan.Commands = []json.RawMessage{}
@@ -95,9 +95,9 @@ func (p *planner) total() {
 	plan.Hash = HashOf(s.Name, plan.Commands)
 }
 
-// chunks splits proxies into chunks of at most size. Each canary has a chunk of its own. All
-// proxies of a chunk have the same labels, so that the command's cost belongs to these labels.
-// Chunks are in the order of their first proxies.
+// chunks splits proxies into chunks of at most size proxies. Each canary has a chunk of its own.
+// All proxies of a chunk have the same labels, so that the command's cost belongs to these
+// labels. Chunks are in the order of their first proxies.
 func chunks(all []Included, size int) (parts [][]Included) {
 	open := map[string]int{} // by labels: the chunk that still has room
 	for _, one := range all {
@@ -132,9 +132,9 @@ func (p *planner) newID(ctx context.Context, part []Included) (id string, err er
 	return id, nil
 }
 
-// ceilingOf returns max_total_cents for a chunk's command: its expected cost, or nil if a
-// price is unknown. If a price has risen, at most one proxy is charged at the new price
-// before the others are planned again.
+// ceilingOf returns max_total_cents for a chunk's command, which is the expected cost of the
+// command. It returns nil if a price is unknown. If a price has risen, at most one proxy is
+// charged at the new price before the others are planned again.
 func ceilingOf(part []Included) *int64 {
 	if sum := SumOf(part); sum.Lacks == 0 {
 		return &sum.Cents

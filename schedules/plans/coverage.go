@@ -107,8 +107,8 @@ func (c *Coverage) Price(ctx context.Context, p tables.PricedProxy) (Price, erro
 	return one.planner.prices.By(ctx, p.Proxy, p.Paid)
 }
 
-// Barred returns a reason other than cost why schedules skip a listed proxy that expires, or
-// "". It ignores open renewals.
+// Barred returns a reason other than cost why schedules skip a listed proxy that expires. It
+// returns "" if there is none. It ignores open renewals.
 func (c *Coverage) Barred(ctx context.Context, p tables.Proxy, now time.Time) (why string, err error) {
 	one := c.find(p)
 	if one == nil {

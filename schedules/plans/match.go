@@ -114,9 +114,9 @@ func (m Match) ReadLists(read func(name string) ([]byte, error)) (l Lists, err e
 	return l, nil
 }
 
-// listed returns the ids of a file, one per line. A line must be an id, a comment that starts
-// with #, or empty. Any other line, for example of a UTF-16 file, is an error, because a proxy
-// whose exception is misread would be paid for. A byte order mark is skipped.
+// Returns the ids of a file, one per line. A line must be an id, a comment that starts with #, or
+// empty. Any other line, for example a line in UTF-16, is an error, because a proxy whose
+// exception is misread would be paid for. A byte order mark is skipped.
 func listed(text string) (ids []string, err error) {
 	n, first := 0, map[string]int{}
 	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
@@ -170,7 +170,8 @@ func (m Match) Filter(l Lists) *Filter {
 // About reports whether the match selects the proxy, ignoring the exceptions.
 func (f *Filter) About(p tables.Proxy) bool { return f.matches(p, false) }
 
-// Undecided reports whether the match would select the proxy if some of its values were text.
+// Undecided reports whether the match would select the proxy if some of the proxy's values were
+// text.
 func (f *Filter) Undecided(p tables.Proxy) bool {
 	notText := slices.Contains([]string{p.CountryCode, p.Region, p.LineName, p.IPType, p.Protocol, p.Status}, upstream.NotText)
 	return notText && !f.matches(p, false) && f.matches(p, true)

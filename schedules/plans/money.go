@@ -69,8 +69,8 @@ func (p *planner) limitOf(why string) *Limit {
 	return nil
 }
 
-// over returns the first limit that a cost exceeds, or nil. An unknown cost exceeds a limit
-// if nothing is left of the limit.
+// Returns the first limit that a cost exceeds. It returns nil if the cost exceeds no limit. An
+// unknown cost exceeds a limit if nothing is left of the limit.
 func over(limits []*Limit, cost Price) *Limit {
 	for _, l := range limits {
 		if l.takes(cost) > l.Room || (!cost.Cents.Known() && l.Room <= 0) {
@@ -80,8 +80,8 @@ func over(limits []*Limit, cost Price) *Limit {
 	return nil
 }
 
-// takes returns how much of the limit a cost uses. A list price does not count against the
-// wallet, because the provider checks the wallet with its own price.
+// Returns how much of the limit a cost uses. A list price does not count against the wallet,
+// because the provider checks the wallet with its own price.
 func (l *Limit) takes(cost Price) int64 {
 	if l.Reason == ReasonWallet {
 		return cost.Cents.Or(0)
@@ -105,7 +105,7 @@ func (l *Limit) leaveOut(one tooDear) {
 	l.missing = l.missing.Add(one.cost.counts())
 }
 
-// shortfalls returns the shortfall of each limit that skipped proxies. The rest of the limit is
+// Returns the shortfall of each limit that skipped proxies. What is left of the limit is
 // subtracted from the cost of the skipped proxies.
 func shortfalls(limits []*Limit) []Shortfall {
 	all := []Shortfall{}
@@ -170,12 +170,12 @@ type tooDear struct {
 	refused bool // the provider refused the renewal, even if the limit has room for it
 }
 
-// reasonDear marks a proxy that a limit skips. missing replaces it with the limit's reason.
+// reasonDear marks a proxy that a limit skips. The method missing replaces it with the limit's
+// reason.
 const reasonDear = "too dear"
 
-// missing skips the proxies that were too expensive. If the schedule keeps a number of proxies
-// per group, it counts only as many as the group lacks, because the run would not renew the
-// others anyway.
+// Skips the proxies that were too expensive. If the schedule keeps a number of proxies per group,
+// it counts only as many as the group lacks, because the run would not renew the others anyway.
 func (p *planner) missing() {
 	keep := p.in.Schedule.Keep
 	for _, one := range p.dear {

@@ -95,11 +95,11 @@ type Inputs struct {
 	// budget_cents and approve_over_cents apply to the whole run. SpentTodayCents and
 	// SpentMonthCents cover all runs of the schedule, including this one.
 	SpentCents, SpentTodayCents, SpentMonthCents int64
-	// LimitCents is the account's daily limit; 0 for no limit. LimitSpentCents is the part that
-	// is spent or in progress.
+	// LimitCents is the account's daily limit. It is 0 if there is no limit. LimitSpentCents is
+	// the part that is spent or in progress.
 	LimitCents, LimitSpentCents int64
-	// WalletCents is the provider's wallet balance; nil if unknown. ReservedCents is the part
-	// that operations in progress need.
+	// WalletCents is the provider's wallet balance. It is nil if the balance is unknown.
+	// ReservedCents is the part that operations in progress need.
 	WalletCents   *int64
 	ReservedCents int64
 	// UnpricedOpen counts today's operations whose price and outcome are unknown.
@@ -165,7 +165,7 @@ func Paid(reason string) bool {
 	return reason == ReasonUnread || reason == ReasonNotShown || reason == ReasonTaken
 }
 
-// Unpaid counts the due proxies, except those for which Paid is true.
+// Unpaid counts the due proxies, except the proxies for which Paid is true.
 func (p Plan) Unpaid() int {
 	n := p.Due
 	for reason, count := range p.LeftOutCounts {
@@ -197,7 +197,7 @@ func (p Plan) WithListed() fact.Sum {
 }
 
 // LearnsText says that a plan below the approval limit renews proxies of unknown price first, to
-// learn their price. It returns "" if the plan renews none, or needs approval itself.
+// learn their price. It returns "" if the plan renews no such proxy, or needs approval itself.
 func (p Plan) LearnsText() string {
 	if p.ApproveOverCents == 0 || p.NeedsApproval || p.Left == nil || p.Unpriced == 0 {
 		return ""
@@ -286,8 +286,8 @@ type planner struct {
 	// frugal says that the schedule has a budget or an approval limit. The wallet and the
 	// account's daily limit do not count, because the provider and the runner check them.
 	frugal bool
-	// learning says that a proxy of unknown price is in progress or in the plan, or that
-	// too many have an unknown outcome.
+	// learning says that a proxy of unknown price is in progress or in the plan, or that too many
+	// such proxies have an unknown outcome.
 	learning bool
 	// firstLeft is the nearest expiry of the proxies that are left for the run's next plan.
 	firstLeft time.Time
@@ -354,7 +354,7 @@ func (p *planner) addAll(ctx context.Context, proxies []tables.Proxy) error {
 	return nil
 }
 
-// look reads the histories of proxies, unless the plan is full.
+// Reads the histories of proxies, unless the plan is full.
 func (p *planner) look(ctx context.Context, proxies []tables.Proxy) error {
 	if p.full(ctx) {
 		return nil
@@ -433,8 +433,8 @@ func (p *planner) addLast(ctx context.Context) error {
 }
 
 // unaffordable returns why the proxy is not included: its group is complete, a price must be
-// known first, or a limit is exceeded. It returns "" if the proxy can be included. If money
-// is limited and cost is unknown, it sets the list price of cost.
+// known first, or a limit is exceeded. It returns "" if the proxy can be included. If money is
+// limited and cost is unknown, it sets the list price in cost.
 func (p *planner) unaffordable(ctx context.Context, proxy tables.Proxy, cost *Price) string {
 	keep := p.in.Schedule.Keep
 	if keep.AtLeast > 0 && p.staying[keep.Group(proxy)] >= keep.AtLeast {
@@ -509,7 +509,7 @@ func (p *planner) leaveOut(proxy tables.Proxy, why string) {
 	}
 }
 
-// left describes the proxies that this plan leaves for the next plan of the run, which follows
+// Describes the proxies that this plan leaves for the next plan of the run, which follows
 // automatically. It returns nil if there are none.
 func (p *planner) left() *fact.SweepLeft {
 	counts := p.plan.LeftOutCounts

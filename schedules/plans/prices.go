@@ -39,8 +39,8 @@ type Price struct {
 	list  fact.Cents // the list price, if Cents is unknown and money is limited
 }
 
-// counts returns the amount that counts against limits: the expected cost if it is known,
-// otherwise the list price.
+// Returns the amount that counts against limits. It is the expected cost or, if that cost is
+// unknown, the list price.
 func (c Price) counts() fact.Cents {
 	if c.Cents.Known() {
 		return c.Cents
@@ -166,8 +166,8 @@ func (p Replace) check() error {
 	return nil
 }
 
-// BestOffer returns the cheapest offer of the same country, line, type and protocol that
-// costs at most ceiling cents. It prefers offers of the same region, even if they cost more.
+// BestOffer returns the cheapest offer of the same country, line, type and protocol that costs at
+// most ceiling cents. It prefers offers of the same region, even if those are not the cheapest.
 func BestOffer(offers []upstream.Offer, p tables.Proxy, days, ceiling int64) (upstream.Offer, bool) {
 	cost := func(o upstream.Offer) int64 { return offerCost(o, days) }
 	fitting := slices.DeleteFunc(slices.Clone(offers), func(o upstream.Offer) bool {

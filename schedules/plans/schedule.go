@@ -91,7 +91,8 @@ func (s Schedule) faults() (all []error) {
 	return append(all, s.Match.check(), s.Keep.check(), s.Replace.check(), s.checkLabels())
 }
 
-// Late returns a warning if a proxy may come due and expire between two runs, otherwise "".
+// Late returns a warning if a proxy may come due and expire between two runs. Otherwise it
+// returns "".
 func (s Schedule) Late(now time.Time) string {
 	c, err := s.Calendar()
 	if err != nil {
@@ -106,8 +107,9 @@ func (s Schedule) Late(now time.Time) string {
 		s.RenewBefore, from.In(c.Zone).Format(form), until.In(c.Zone).Format(form), until.Sub(from))
 }
 
-// CheckRenames returns an error for the first schedule whose was is its own name, the name of a
-// configured schedule, or the was of another schedule.
+// CheckRenames returns an error for the first schedule whose earlier name (Was) is not allowed.
+// It must not be the schedule's own name, the name of a configured schedule, or the earlier name
+// of another schedule.
 func CheckRenames(all []Schedule) error {
 	names, was := map[string]bool{}, map[string]string{}
 	for _, s := range all {
@@ -131,8 +133,9 @@ func CheckRenames(all []Schedule) error {
 
 func (s Schedule) chunk() int { return cmp.Or(s.Chunk, defaultChunk) }
 
-// Keep makes a schedule renew only as many proxies as AtLeast proxies of each group need to stay
-// alive. The fields in Per form the groups of the matching proxies.
+// Keep limits the renewals of a schedule. In each group, only as many proxies are renewed as are
+// needed to keep AtLeast proxies alive. The fields in Per form the groups of the matching
+// proxies.
 type Keep struct {
 	AtLeast int      `yaml:"at_least" doc:"renew only as many proxies of each group as keep this number of them alive; 0: renew all that are due" json:"at_least,omitempty"`
 	Per     []string `yaml:"per" absent:"one group" doc:"fields that form the groups: country_code, region, line_name, ip_type, protocol, status" json:"per,omitempty"`
@@ -288,8 +291,8 @@ func daysOf(d time.Duration) string {
 	return strings.Replace(text, "h0m", "h", 1)
 }
 
-// cronWords describes common cron expressions in words, and returns "cron" and the text for
-// others.
+// cronWords describes common cron expressions in words. For other expressions it returns the word
+// "cron" and the expression.
 func cronWords(text string) string {
 	if every, ok := strings.CutPrefix(text, "@every "); ok {
 		return "every " + every

@@ -149,8 +149,8 @@ func (c Calendar) Between(last, now time.Time) (slots []time.Time, more bool) {
 	if fits {
 		return slots, false
 	}
-	// The number of scheduled times grows with the time before now, so a binary search finds the
-	// longest time whose scheduled times fit.
+	// A longer time before now has more scheduled times. A binary search therefore finds the
+	// longest time whose scheduled times are not too many.
 	short, long := time.Duration(0), now.Sub(last)
 	for long-short > time.Second {
 		middle := short + (long-short)/2
@@ -170,12 +170,12 @@ const (
 	gapSteps  = 100_000
 )
 
-// Gap returns the longest gap between two scheduled times after an instant, if that gap exceeds
-// longer. Otherwise it returns zero times. If no scheduled time follows within gapsAhead, the
-// gap begins at the instant.
+// Gap returns the longest gap between two scheduled times after an instant, if the gap is longer
+// than the argument longer. Otherwise it returns zero times. If no scheduled time follows within
+// gapsAhead, the gap begins at the instant.
 func (c Calendar) Gap(after time.Time, longer time.Duration) (begin, end time.Time) {
 	// The search skips scheduled times that are close together. A step is too short to jump over
-	// a gap that exceeds longer.
+	// a gap that is longer than the argument longer.
 	step, until := max(longer/2, time.Minute), after.Add(gapsAhead)
 	at := c.Next(after)
 	if at.After(until) {
@@ -196,7 +196,7 @@ func (c Calendar) Gap(after time.Time, longer time.Duration) (begin, end time.Ti
 	return begin, end
 }
 
-// Before returns the previous scheduled time, or zero if there is none within gapsAhead.
+// Before returns the previous scheduled time. It returns zero if there is none within gapsAhead.
 func (c Calendar) Before(slot time.Time) time.Time {
 	for back := time.Minute; ; back *= 4 {
 		if slots, _ := c.Between(slot.Add(-back), slot.Add(-time.Second)); len(slots) > 0 {
@@ -208,7 +208,7 @@ func (c Calendar) Before(slot time.Time) time.Time {
 	}
 }
 
-// walk returns fits false if there are more than MaxMissed+1 scheduled times.
+// fits is false if there are more than MaxMissed+1 scheduled times.
 func (c Calendar) walk(last, now time.Time) (slots []time.Time, fits bool) {
 	for at := c.Next(last); !at.IsZero() && !at.After(now); at = c.Next(at) {
 		if len(slots) > MaxMissed {
@@ -220,9 +220,9 @@ func (c Calendar) walk(last, now time.Time) (slots []time.Time, fits bool) {
 }
 
 // Start returns the time at which the run of a scheduled time starts. The delay is at most
-// MaxJitter, and at most a tenth of the interval. A hash of the schedule's name and the time
-// gives the delay, so schedules with the same minute spread out, and a restart does not change
-// it.
+// MaxJitter, and at most a tenth of the interval. The delay is derived from a hash of the
+// schedule's name and the time. Schedules with the same minute therefore spread out, and a
+// restart does not change the delay.
 func (c Calendar) Start(slot time.Time) time.Time {
 	next := c.Next(slot)
 	if next.IsZero() {
