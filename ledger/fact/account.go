@@ -26,7 +26,7 @@ type SweepPlanned struct {
 	User          string            `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
 }
 
-// SweepHeld records that a plan needs approval, or that a money limit skips a part of it.
+// SweepHeld records that a plan needs approval, or that a money limit skips a part of the plan.
 // There is one fact for each limit that the plan exceeds.
 type SweepHeld struct {
 	accountFact
@@ -117,8 +117,8 @@ const (
 	MovementRefund   = "refund"   // refunded for an operation, although no reply showed it
 )
 
-// LedgerRecorded books, in an operator's name, money that moved outside Perennial, or a charge
-// or refund that no reply showed. A charge or refund has its operation in OperationID.
+// LedgerRecorded books, in an operator's name, money that moved outside Perennial, or a charge or
+// refund that no reply showed. OperationID is the operation of a charge or refund.
 type LedgerRecorded struct {
 	Ref
 	Movement    string `json:"movement" doc:"What was recorded: money put into the wallet, money spent outside Perennial, or a charge or refund."` // top-up | external | charge | refund
@@ -129,16 +129,17 @@ type LedgerRecorded struct {
 	OrderNo     string `json:"order_no,omitempty" doc:"'order_no' is the order that was paid for or refunded, if known."`
 	ProxyID     string `json:"proxy_id,omitempty" doc:"The proxy of a renewal."`
 	ID          string `json:"id,omitempty" doc:"'id' is chosen by the person; a record with the same id is booked once."`
-	// Account is the account of the books that a reversal is booked to, or "" if Movement
-	// determines it. It is external for a top-up that reverses spending, and funding for
+	// Account is the account of the books to which a reversal is booked. It is "" if Movement
+	// determines the account. It is external for a top-up that reverses spending, and funding for
 	// spending that reverses a top-up.
 	Account  string `json:"account,omitempty" doc:"'account' is external for a top-up that reverses recorded spending, and funding for spending that reverses a top-up. It lowers the sum of that account."` // external | funding
 	Corrects int64  `json:"corrects_seq,omitempty" doc:"'corrects_seq' is the journal row, of a record or of an answer to a review, that this record reverses or corrects."`
 	Money
 }
 
-// Subject returns the operation of a charge or refund. Otherwise it returns the record's id
-// with a prefix, by which the record can be found again, or "" if it has no id.
+// Subject returns the operation of a charge or refund. For any other record, it returns the
+// record's id with a prefix, by which the record can be found again. It returns "" if the record
+// has no id.
 func (f LedgerRecorded) Subject() string {
 	switch {
 	case f.OperationID != "":
@@ -168,9 +169,9 @@ func (f LedgerRecorded) Opposite() string {
 // recordPrefix distinguishes the subjects of records from command ids.
 const recordPrefix = "record:"
 
-// LedgerUncompared records that the wallet cannot be compared with the books, because
-// operations that have neither a known cost nor a limit are open. It is published once, until
-// a comparison is possible again.
+// LedgerUncompared records that the wallet cannot be compared with the books. The reason is that
+// operations with neither a known cost nor a limit are open. It is published once, and again only
+// after a comparison was possible.
 type LedgerUncompared struct {
 	accountFact
 	WalletCents     int64    `json:"wallet_cents" doc:"The balance of the wallet by the books."`
@@ -271,8 +272,8 @@ type DeadRequeued struct {
 	By        string `json:"by" doc:"The name of the person, as given in the request."`
 	Reason    string `json:"reason" doc:"The reason, for people; the text may change."`
 	User      string `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
-	// ContentHash is the SHA-256, in hex, of the corrected command that was published instead;
-	// "" if the message was published unchanged.
+	// ContentHash is the SHA-256, in hex, of the corrected command that was published instead. It
+	// is "" if the message was published unchanged.
 	ContentHash string `json:"content_hash,omitempty" doc:"The SHA-256 of the corrected command that was published instead; omitted if the message was published unchanged."`
 }
 
@@ -293,8 +294,8 @@ type PlannedCommand struct {
 	Proxies       int    `json:"proxy_count" doc:"The number of proxies."`
 	EstimateCents int64  `json:"estimate_cents" doc:"The expected cost, without proxies of unknown price."`
 	UnknownPrice  int    `json:"unknown_price,omitempty" doc:"'unknown_price' counts the proxies of the command whose price is unknown."`
-	// ListPriceCents is the list price of those proxies whose price is unknown. It is set only
-	// if it counts against a money limit.
+	// ListPriceCents is the list price of the proxies of unknown price. It is set only if it
+	// counts against a money limit.
 	ListPriceCents int64 `json:"list_price_cents,omitempty" doc:"The list price of the proxies of unknown price, if it counts against a limit."`
 }
 
@@ -315,10 +316,10 @@ type ListingShrunk struct {
 	ProxyIDs  []string `json:"proxy_ids" doc:"'proxy_ids' lists some of the missing proxies; empty if their entries cannot be read."`
 }
 
-// ListingUncovered records how many live proxies no schedule renews, as two complete
-// listings showed. These proxies expire unless a command renews them. The fact is published
-// when there are such proxies, with 0 when none are left, and at most once a day when their
-// number changes or the first has expired.
+// ListingUncovered records how many live proxies no schedule renews, according to two complete
+// listings. These proxies expire unless a command renews them. The fact is published when the
+// first such proxies appear, and with 0 when none are left. A change of the number, or the expiry
+// of the first proxy, is published at most once a day.
 type ListingUncovered struct {
 	accountFact
 	Uncovered      int        `json:"uncovered" doc:"How many living proxies are in no schedule; 0 when there are none any more."`
@@ -326,9 +327,9 @@ type ListingUncovered struct {
 	FirstExpiresAt *time.Time `json:"first_expires_at,omitempty" doc:"'first_expires_at' is when the first of these proxies expires."`
 }
 
-// SweepFailed records that a scheduled run failed, for example because the proxies could not
-// be listed, or that its commands were refused as invalid. The run is retried; when it
-// succeeds, its sweep.planned follows.
+// SweepFailed records that a scheduled run failed, for example because the proxies could not be
+// listed. It also records that the commands of a run were refused as invalid. The run is retried.
+// Its success is recorded by sweep.planned.
 type SweepFailed struct {
 	accountFact
 	Schedule       string     `json:"schedule" doc:"The name of the schedule."`
@@ -340,8 +341,9 @@ type SweepFailed struct {
 	FirstExpiresAt *time.Time `json:"first_expires_at,omitempty" doc:"When the first of the due proxies expires."`
 }
 
-// ScheduleConfigured records that a schedule is new, or has another name, cron expression or
-// time zone. Scheduled times before Since do not run. Missed times after it are caught up.
+// ScheduleConfigured records that a schedule is new, or that its name, cron expression or time
+// zone has changed. Scheduled times before Since do not run. Scheduled times after Since are
+// caught up if they were missed.
 type ScheduleConfigured struct {
 	accountFact
 	Schedule string    `json:"schedule" doc:"The name of the schedule."`
@@ -363,8 +365,9 @@ type SchedulePaused struct {
 	User     string     `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
 }
 
-// ScheduleResumed records that a schedule runs at its scheduled times again. One run replaces
-// all runs that were skipped during the pause. If By is empty, the pause ended at its time.
+// ScheduleResumed records that a schedule runs at its scheduled times again. One run replaces all
+// runs that were skipped during the pause. If By is empty, the pause ended at the time set for
+// its end.
 type ScheduleResumed struct {
 	accountFact
 	Schedule string `json:"schedule" doc:"The name of the schedule."`
@@ -403,9 +406,9 @@ type ProxyReplaced struct {
 	MaxTotalCents int64           `json:"max_total_cents" doc:"'max_total_cents' is the limit of the order."`
 }
 
-// ProxyReview records that several renewals of the proxy ended without renewing it, so that
-// schedules skip it until it is reviewed. OperationID is the last of these renewals. The
-// review stays in v_reviews until the proxy is retired, reinstated or renewed.
+// ProxyReview records that several renewals of the proxy ended without renewing it. Schedules
+// skip the proxy until it is reviewed. OperationID is the last of these renewals. The review
+// stays in v_reviews until the proxy is retired, reinstated or renewed.
 type ProxyReview struct {
 	Ref
 	ProxyID   string    `json:"proxy_id" doc:"The provider's id of the proxy."`

@@ -27,9 +27,9 @@ func (b Binding) Amount(cents int64) string { return Amount(cents, b.Currency) }
 // Decimal formats cents as an exact decimal number of the main unit.
 func Decimal(cents int64) string { return decimal.New(cents, -2).StringFixed(2) }
 
-// Share divides cents, which must not be negative, into equal parts (of is their number) and
-// returns part n, counting from 0. The parts add up to cents: the first parts get the
-// remainder.
+// Share divides cents into equal parts and returns part n, counting from 0. The argument of is
+// the number of parts, and cents must not be negative. The parts add up to cents: the first parts
+// get the remainder.
 func Share(cents int64, n, of int) int64 {
 	part, rest := cents/int64(of), cents%int64(of)
 	if int64(n) < rest {
@@ -133,8 +133,9 @@ func (s Sum) ListedText(listCents int64, currency string) string {
 	return fmt.Sprintf("%s (%s of it list price, no renewal paid yet)", s.Text(currency), Amount(listCents, currency))
 }
 
-// ScalePrice returns the cost of days if paidDays cost cents. It rounds up, so that an
-// estimate is never too low. If paidDays is 0, it returns cents.
+// ScalePrice scales a price to another number of days. cents is the price for paidDays. The
+// result is rounded up, so that an estimate is never too low. If paidDays is 0, ScalePrice
+// returns cents.
 func ScalePrice(cents, paidDays, days int64) int64 {
 	if paidDays <= 0 {
 		return cents

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Fact is something that happened to the account. Its JSON is stored in the journal. With its
-// place in the ledger added, the JSON is also the data of the published event. A fact never
+// Fact is something that happened to the account. Its JSON is stored in the journal. The data of
+// the published event is the same JSON, with the fact's place in the ledger added. A fact never
 // changes after it was appended. Other programs depend on its type and fields.
 type Fact interface {
 	// FactType returns the entity and a past-tense verb, such as "order.delivered".
 	FactType() string
 	// Subject returns the id of what the fact is about, such as an operation, a command or a
-	// proxy, or "" for the account.
+	// proxy. It returns "" if the fact is about the account.
 	Subject() string
 }
 
@@ -26,7 +26,7 @@ type Ref struct {
 	Trace
 }
 
-// Subject returns the operation's id, or the command's if there is no operation.
+// Subject returns the operation's id. If there is no operation, it returns the command's id.
 func (r Ref) Subject() string {
 	if r.OperationID != "" {
 		return r.OperationID
@@ -54,8 +54,8 @@ type LedgerOpened struct {
 	Money
 }
 
-// Restoration describes the restore that a history begins with, and the period that the
-// ledger may lack.
+// Restoration describes the restore at the start of an epoch, and the period that the ledger may
+// lack.
 type Restoration struct {
 	From   string    `json:"from" doc:"The source of the restore."` // backup | events
 	Since  time.Time `json:"since" doc:"'since' is the time of the last restored row. Requests that were sent later may be unknown to the ledger."`
@@ -98,8 +98,8 @@ type CommandAccepted struct {
 // RejectedInvalid is the code of a command whose content is not valid.
 const RejectedInvalid = "invalid"
 
-// CommandRejected ends a command, or one operation of it, without a charge. It was refused
-// on arrival, refused by the provider, or never sent.
+// CommandRejected ends a command, or one operation of a command, without a charge. The command or
+// operation was refused on arrival, refused by the provider, or never sent.
 type CommandRejected struct {
 	Ref
 	ContentHash    string    `json:"content_hash,omitempty" doc:"The SHA-256 of the content."`
@@ -113,8 +113,8 @@ type CommandRejected struct {
 	StreamSequence uint64    `json:"stream_sequence,omitempty" doc:"'stream_sequence' is the sequence of the message in the commands stream, if the command was refused before it was accepted."`
 }
 
-// CommandConflict records that a command arrived with an id that was accepted before with
-// other content. The first content stays in force.
+// CommandConflict records that a command arrived under an id for which other content was accepted
+// before. The first content stays in force.
 type CommandConflict struct {
 	Ref
 	ContentHash    string `json:"content_hash" doc:"The SHA-256 of the content."`
@@ -186,8 +186,8 @@ type OperationUnsent struct {
 	NextAt  time.Time `json:"next_at" doc:"The earliest time of the next step."`
 }
 
-// OperationWaiting records that the operation will be sent again, with the same key and the
-// same body, not before NextAt.
+// OperationWaiting records that the operation will be sent again, at NextAt or later. The key and
+// the body stay the same.
 type OperationWaiting struct {
 	Ref
 	Attempt    int64     `json:"attempt" doc:"The number of the attempt, from 1."`
@@ -357,8 +357,8 @@ type RenewalSettled struct {
 	Money
 }
 
-// Booked is money in the books. ChargedCents is before refunds and includes suspense, as in
-// the account's balance.
+// Booked is money in the books. As in the account's balance, ChargedCents is before refunds and
+// includes suspense.
 type Booked struct {
 	ChargedCents  int64  `json:"charged_cents" doc:"The amount charged, before refunds."`
 	RefundedCents int64  `json:"refunded_cents" doc:"The amount refunded."`
@@ -462,10 +462,10 @@ const (
 	MaxFinishedOperations = 200
 )
 
-// CommandFinished records the results of a command once none of its operations is in
-// progress or in review. The ledger appends it with the fact that ends the command's last
-// operation or refuses the command. A command may be opened again, for example because an
-// operator sends an operation again. It then finishes once more, with the next revision.
+// CommandFinished records the results of a command once none of its operations is in progress or
+// in review. The ledger appends it with the fact that ends the command's last operation or
+// refuses the command. A command may be opened again, for example because an operator sends an
+// operation again. In that case it finishes once more, with the next revision.
 type CommandFinished struct {
 	Ref
 	Revision        int64               `json:"revision" doc:"How often the command has ended, from 1."`
@@ -483,17 +483,17 @@ type CommandFinished struct {
 	StreamSequence  uint64              `json:"stream_sequence,omitempty" doc:"'stream_sequence' is the sequence of the command's message in the commands stream; omitted once its acceptance is archived."`
 }
 
-// Limits of the reasons in one ProxySkipped. They are needed because producers choose the
-// number of proxies in a command, and the ids of the operations that reserve proxies, which
-// the reasons contain.
+// Limits of the reasons in one ProxySkipped. They are needed because producers choose the number
+// of proxies in a command. The reasons contain the ids of the operations that reserve proxies,
+// and producers choose these ids too.
 const (
 	maxSkipReasons     = 16
 	maxSkipReasonBytes = 1 << 10 // of all reasons together
 )
 
-// ProxySkipped records that proxies were left out of a renewal, and why. A single proxy is
-// in the fields ProxyID to ExpiresAt. Several proxies are in Skipped, and these fields are
-// empty.
+// ProxySkipped records that proxies were left out of a renewal, and why. For a single proxy, the
+// fields ProxyID, Code, Reason and ExpiresAt are set. For several proxies, Skipped is set
+// instead.
 type ProxySkipped struct {
 	Ref
 	ProxyID   string       `json:"proxy_id,omitempty" doc:"The provider's id of the proxy."`
@@ -519,9 +519,9 @@ type SkippedProxy struct {
 	ExpiresAt *time.Time
 }
 
-// Skipped returns the fact that proxies were left out, or nil if left is empty. The fact has
-// at most maxSkipReasons different reasons, with maxSkipReasonBytes in total. The remaining
-// proxies get the code SkipOther and the reason otherwise.
+// Skipped returns the fact that proxies were left out. It returns nil if left is empty. The fact
+// has at most maxSkipReasons different reasons, with maxSkipReasonBytes in total. The remaining
+// proxies get the code SkipOther and the text of otherwise as the reason.
 func Skipped(ref Ref, left []SkippedProxy, otherwise string) []Fact {
 	switch len(left) {
 	case 0:

@@ -74,17 +74,17 @@ func StartOfMonth(at time.Time, zone *time.Location) time.Time {
 	return begin
 }
 
-// WritableInstant reports whether commands and facts can contain an instant: in UTC it must
-// be in the years 1 to 9999. With another offset, an instant of these years may be in year 0
-// or 10000 in UTC.
+// WritableInstant reports whether commands and facts can contain an instant. In UTC, its year
+// must be between 1 and 9999. An instant with another offset may show a valid year although its
+// year in UTC is 0 or 10000.
 func WritableInstant(t time.Time) bool {
 	y := t.UTC().Year()
 	return !t.IsZero() && y >= 1 && y <= 9999 // the zero time means that there is no instant
 }
 
-// ExpiryTolerance is larger than the difference between two reads of the same expiry. A list
-// may round to minutes or days, whereas the details show seconds. The tolerance is smaller
-// than the change by a renewal, which is at least 30 days.
+// ExpiryTolerance is larger than the difference between two reads of the same expiry. A list may
+// round to minutes or days, whereas the details show seconds. The tolerance is smaller than the
+// extension by a renewal, which is at least 30 days.
 const ExpiryTolerance = 24 * time.Hour
 
 // ClockTolerance is the largest difference between two clocks that are both accurate enough

@@ -18,8 +18,8 @@ import (
 // instantFormat always has microseconds, the precision of the ledger.
 const instantFormat = `"2006-01-02T15:04:05.000000Z"`
 
-// encoding is encoding/json's encoding without HTML escapes. It writes all instants in UTC,
-// in instantFormat.
+// The options encode like encoding/json, but without HTML escapes. All instants are written in
+// UTC, in instantFormat.
 var encoding = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsonv2.WithMarshalers(jsonv2.MarshalToFunc(
 	func(e *jsontext.Encoder, t time.Time) error {
 		utc := t.UTC()
@@ -32,7 +32,7 @@ var encoding = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForH
 // Encode appends the JSON of a fact to text. v may also be reply data that contains facts.
 func Encode(text *bytes.Buffer, v any) error { return jsonv2.MarshalWrite(text, v, encoding) }
 
-// all has a value of each type of fact, so that journals of any age can be decoded.
+// The list has a value of each type of fact, so that journals of any age can be decoded.
 var all = []Fact{
 	LedgerOpened{}, LedgerRecorded{}, LedgerReconciled{}, LedgerUncompared{}, LedgerDiscrepancy{}, LedgerArchived{}, LedgerBounded{}, RunnerStarted{},
 	CommandAccepted{}, CommandFinished{}, CommandRejected{}, CommandConflict{}, CommandHeld{}, CommandReleased{}, CommandCancelled{},
@@ -182,7 +182,7 @@ func AppendField(buf []byte, s string) []byte {
 	return append(buf, s...)
 }
 
-// renamed maps, by fact type, former names of fields to current names. A field of a nested
+// For each fact type, renamed maps former names of fields to current names. A field of a nested
 // object is given by its path, such as "left.proxies".
 var renamed = map[string]map[string]string{
 	"ledger.discrepancy": {"kind": "finding"},

@@ -44,8 +44,8 @@ func (s State) Ended() bool {
 	return false
 }
 
-// Operation is the execution of one command, or of one chunk of it, under one idempotency
-// key and with one stored body. ChargedCents is before refunds.
+// Operation is the execution of one command, or of one chunk of a command. It has one idempotency
+// key and one stored body. ChargedCents is before refunds.
 type Operation struct {
 	ID               string
 	CommandID        string
@@ -78,9 +78,10 @@ type Operation struct {
 	UpdatedAt        time.Time
 }
 
-// MaybeSentAt returns the earliest time at which the operation may have been sent, or nil if
-// it cannot have been. After a restore, this is the start of the lost time for an operation
-// that is presumed sent, even if the ledger knows of a later request.
+// MaybeSentAt returns the earliest time at which the operation may have been sent. It returns nil
+// if the operation cannot have been sent. After a restore, an operation may be presumed sent. For
+// such an operation, MaybeSentAt returns the start of the lost time, even if the ledger knows of
+// a later request.
 func (o Operation) MaybeSentAt() *time.Time {
 	if o.FirstSentAt == nil || o.FirstAmbiguousAt != nil && o.FirstAmbiguousAt.Before(*o.FirstSentAt) {
 		return o.FirstAmbiguousAt
@@ -98,8 +99,8 @@ const (
 	KindRenewal Kind = "renewal"
 )
 
-// OfProxies reports whether operations of the kind act on existing proxies, and so have a
-// line for each proxy.
+// OfProxies reports whether operations of the kind act on existing proxies. Such operations have
+// a line for each proxy.
 func (k Kind) OfProxies() bool {
 	switch k {
 	case KindRenewal:
@@ -109,8 +110,8 @@ func (k Kind) OfProxies() bool {
 	return false
 }
 
-// MakesOrder reports whether operations of the kind make an order at the provider, and so
-// have an order number.
+// MakesOrder reports whether operations of the kind make an order at the provider. Such
+// operations have an order number.
 func (k Kind) MakesOrder() bool {
 	switch k {
 	case KindOrder:
@@ -122,7 +123,8 @@ func (k Kind) MakesOrder() bool {
 
 // Renewal is a successful renewal of one proxy.
 type Renewal struct {
-	// ObservedExpiresAt is the expiry that it paid for, or nil if unknown.
+	// ObservedExpiresAt is the expiry that the renewal paid for. It is nil if that expiry is
+	// unknown.
 	ObservedExpiresAt *time.Time
 	DurationDays      int64
 	SettledAt         time.Time
@@ -131,12 +133,12 @@ type Renewal struct {
 // unended has the states of an unfinished command, in order of precedence.
 var unended = []State{StateReview, StateHeld, StateSending, StateWaiting, StateOpen, StateAccepted}
 
-// CommandState returns the state of a command with these operations. A command has ended when
-// all its operations have ended; if they ended differently, it is "partial". An unfinished
-// command has the first state in unended that one of its operations has. Ended operations that
-// others replaced (a split chunk, an operation that was sent again) do not count. An operation
-// whose lines were all renewed in the end counts as completed. lines returns the states of an
-// operation's lines by proxy.
+// CommandState returns the state of a command with these operations. A command has ended when all
+// its operations have ended; if they ended differently, it is "partial". For an unfinished
+// command, the operations are searched for each state in unended, and the first state found is
+// returned. An ended operation does not count if other operations replaced it, after a split or
+// because it was sent again. An operation whose lines were all renewed in the end counts as
+// completed. lines returns the states of an operation's lines by proxy.
 func CommandState(operations []Operation, lines func(operationID string) (map[string]LineState, error)) (string, error) {
 	counts, latest := make(map[State]int), LatestOf(operations)
 	for _, o := range operations {
@@ -192,9 +194,9 @@ func (g Generations) Superseded(o Operation) bool {
 // chunk is never split, so an "a" at its end is part of a proxy's id.
 func ofLine(chunk string) bool { return strings.Contains(chunk, "/") }
 
-// LineChunk returns the name of the chunk for sending one line of a chunk again. If the
-// chunk already is a single line, it returns the chunk itself, because CHUNK/PROXY/PROXY
-// could also be another proxy's line.
+// LineChunk returns the chunk name under which one line of a chunk is sent again. If the chunk
+// already is a single line, it returns the chunk itself, because CHUNK/PROXY/PROXY could also be
+// another proxy's line.
 func LineChunk(chunk, proxyID string) string {
 	if ofLine(chunk) {
 		return chunk
@@ -202,9 +204,9 @@ func LineChunk(chunk, proxyID string) string {
 	return chunk + "/" + proxyID
 }
 
-// byLines returns the state of an operation whose lines may have been sent again. It is
-// completed if each line was renewed, skipped or sent again. It is "" if all lines were
-// sent again, because the later operations then count instead.
+// byLines returns the state of an operation whose lines may have been sent again. It is completed
+// if each line was renewed, skipped or sent again. It is "" if all lines were sent again, because
+// only the later operations count in that case.
 func (g Generations) byLines(o Operation, lines map[string]LineState, sentAgain func(proxy string) (bool, error)) (State, error) {
 	again := 0
 	for proxy, state := range lines {
@@ -231,10 +233,9 @@ func (g Generations) byLines(o Operation, lines map[string]LineState, sentAgain 
 	return StateCompleted, nil
 }
 
-// sentAgain reports whether a later operation contains this line. The name of the chunk is
-// enough to decide, unless o is a single line or the proxy's id has a slash. Versions
-// without LineChunk gave line x of CHUNK/x the chunk CHUNK/x/x, which is also that of line
-// x/x of CHUNK.
+// sentAgain reports whether a later operation contains this line. The name of the chunk is enough
+// to decide, unless o is a single line or the proxy's id has a slash. Versions without LineChunk
+// sent line x of CHUNK/x again as CHUNK/x/x. Line x/x of CHUNK has the same name.
 func sentAgain(operations []Operation, o Operation, proxy string, lines func(string) (map[string]LineState, error)) (bool, error) {
 	for _, x := range operations {
 		if x.Chunk != o.Chunk+"/"+proxy || x.Generation <= o.Generation {

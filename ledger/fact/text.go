@@ -12,9 +12,9 @@ import (
 // more, and many marks on one letter would cover the lines around it.
 const MaxMarks = 4
 
-// Unprintable returns why a text cannot be an id, a label, a name or a reason, or "" if it
-// can. The result continues a sentence that begins with the text. Different texts must look
-// different, so invisible characters are not allowed.
+// Unprintable returns why a text cannot be an id, a label, a name or a reason. It returns "" if
+// the text can be one. The result continues a sentence that begins with the text. Different texts
+// must look different, so invisible characters are not allowed.
 //
 // The rule applies to new input. Texts that were accepted earlier are read unchanged.
 func Unprintable(text string) string {
@@ -49,7 +49,7 @@ var Invisible = []*unicode.RangeTable{
 	blanks,
 }
 
-// blanks has blank characters that are not in the other two tables.
+// blanks has blank characters that are in no Unicode table of Invisible.
 var blanks = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{Lo: 0x2800, Hi: 0x2800, Stride: 1}, // a Braille pattern without dots
@@ -63,9 +63,9 @@ var blanks = &unicode.RangeTable{
 	},
 }
 
-// Printable replaces the characters that unicode.IsPrint refuses by spaces, so that the text
-// ends no line and moves no terminal's cursor. It keeps the characters in but, and those of
-// Invisible.
+// Printable replaces each character that unicode.IsPrint does not accept with a space, so that
+// the text ends no line and moves no terminal's cursor. It keeps the characters in but, and those
+// of Invisible.
 func Printable(text, but string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) || strings.ContainsRune(but, r) {
@@ -95,7 +95,7 @@ const (
 	MaxLabelsBytes = 2 << 10 // of all keys and values of a command together
 )
 
-// CheckLabel returns what is wrong with one label, or nil.
+// CheckLabel returns what is wrong with one label. It returns nil if the label is valid.
 func CheckLabel(key, value string) error {
 	if key == "" || len(key) > MaxLabelBytes || len(value) > MaxLabelBytes {
 		return fmt.Errorf("label %.40q: keys have 1 to %d bytes, values at most %d", key, MaxLabelBytes, MaxLabelBytes)
@@ -120,8 +120,8 @@ func ClearLabel(key, value string) error {
 	return nil
 }
 
-// CheckLabels returns what is wrong with one of the labels, their number or their total
-// size, or nil.
+// CheckLabels returns an error if a label is invalid, or if the number or the total size of the
+// labels is too large.
 func CheckLabels(labels map[string]string) error {
 	if len(labels) > MaxLabels {
 		return fmt.Errorf("labels has %d entries of at most %d", len(labels), MaxLabels)
@@ -148,14 +148,15 @@ func WithUser(ctx context.Context, user string) context.Context {
 	return context.WithValue(ctx, userKey{}, user)
 }
 
-// UserOf returns the NATS user that WithUser stored in the context, or "".
+// UserOf returns the NATS user that WithUser stored in the context. It returns "" if there is
+// none.
 func UserOf(ctx context.Context) string {
 	user, _ := ctx.Value(userKey{}).(string)
 	return user
 }
 
-// Signed returns the name of the operator who made a change: the name in the request,
-// followed by the NATS user if that is another name.
+// Signed returns the name of the operator who made a change. It is the name in the request. If
+// the NATS user has a different name, that name follows.
 func Signed(by, user string) string {
 	if user == "" || user == by {
 		return by
@@ -163,8 +164,8 @@ func Signed(by, user string) string {
 	return by + userMark + user + ")"
 }
 
-// Said returns the reason for the operation's state. by is the name of the operator who
-// cancelled it.
+// Said returns the reason for the operation's state. by is the name of the operator who cancelled
+// the operation.
 func (f CommandCancelled) Said(by string) string { return "cancelled by " + by + ": " + f.Reason }
 
 // Said returns the reason for the operation's state. by is the name of the operator who
@@ -194,8 +195,8 @@ const (
 // maxTracestate limits a tracestate, in bytes (W3C Trace Context, section 3.3.1.5).
 const maxTracestate = 512
 
-// TraceOf returns the trace context in two headers. It is zero if parent is not valid. It
-// has no Tracestate if state is too long or Unprintable refuses it.
+// TraceOf returns the trace context in two headers. It returns the zero Trace if parent is not
+// valid. If state is too long or Unprintable refuses it, the result has no Tracestate.
 func TraceOf(parent, state string) (t Trace) {
 	if !traceparent.MatchString(parent) || strings.HasPrefix(parent, "ff") || strings.Contains(parent, noTrace) || strings.Contains(parent, noSpan) {
 		return t
