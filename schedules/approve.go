@@ -16,7 +16,7 @@ import (
 // Approve publishes the plan with this hash, which needs approval, and finishes its slots. It
 // returns ErrNoPlan if no plan that needs approval has the hash, and ErrOverBudget if the plan
 // exceeds the rest of today's or this month's budget. After a crash, the plan can be approved
-// again without harm. The sweep.finished fact records by and reason.
+// again without harm. The sweep.finished fact records the operator's name and the reason.
 func (s *Sweeper) Approve(ctx context.Context, plan, by, reason string) error {
 	s.approving.Lock()
 	defer s.approving.Unlock()
@@ -37,10 +37,10 @@ func (s *Sweeper) Approve(ctx context.Context, plan, by, reason string) error {
 	return nil
 }
 
-// Decline finishes the slots of the plan with this hash, which needs approval, without
-// publishing it. It returns ErrNoPlan if no plan that needs approval has the hash, and ErrBegun
-// if an interrupted approval has published a part of the plan. The next run plans the due
-// proxies again. The sweep.finished fact records by and reason.
+// Decline finishes the slots of the plan with this hash, which needs approval, without publishing
+// it. It returns ErrNoPlan if no plan that needs approval has the hash, and ErrBegun if an
+// interrupted approval has published a part of the plan. The next run plans the due proxies
+// again. The sweep.finished fact records the operator's name and the reason.
 func (s *Sweeper) Decline(ctx context.Context, plan, by, reason string) error {
 	s.approving.Lock()
 	defer s.approving.Unlock()
@@ -211,14 +211,15 @@ func (s *Sweeper) notAskedFor(ctx context.Context, planned fact.SweepPlanned) (l
 	return left, nil
 }
 
-// heldPlanServes limits how long a plan that needs approval also serves later slots. Without it,
-// each newly due proxy would store another plan, and a plan may be as large as a fact allows.
+// heldPlanServes limits how long a plan that needs approval also serves later slots. If plans
+// served only one slot, each newly due proxy would cause another stored plan, and a plan may be
+// as large as a fact allows.
 const heldPlanServes = 6 * time.Hour
 
-// holdOnce removes the commands from a plan that needs approval if an earlier slot has the same
-// plan, or if a recent plan that needs approval serves this slot too. Proxies that come due
-// later are planned after the approval. A run that an operator requested and a slot that
-// continues a run always get a plan of their own.
+// holdOnce removes the commands from a plan that needs approval if this slot needs no plan of its
+// own. That is the case if an earlier slot has the same plan, or if a recent plan that needs
+// approval serves this slot too. Proxies that come due later are planned after the approval. A
+// run that an operator requested and a slot that continues a run always get a plan of their own.
 func (s *Sweeper) holdOnce(tx *ledger.Tx, r *scheduleRunner, f firing, plan *sweep, planned *fact.SweepPlanned) error {
 	held, err := tx.HeldSlots(plan.Hash)
 	if err != nil {
@@ -237,8 +238,8 @@ func (s *Sweeper) holdOnce(tx *ledger.Tx, r *scheduleRunner, f firing, plan *swe
 	return nil
 }
 
-// recentlyHeld returns the slots of the schedule's newest plan that needs approval, if the first
-// of them is recent enough for the plan to serve slot.
+// recentlyHeld returns the slots of the schedule's newest plan that needs approval. It returns
+// none if the first of these slots is too old for the plan to serve slot.
 func (s *Sweeper) recentlyHeld(tx *ledger.Tx, r *scheduleRunner, slot time.Time) ([]tables.Slot, error) {
 	since := slot.Add(-min(heldPlanServes, r.RenewBefore/4))
 	all, err := tx.HeldNow(r.Name, since)

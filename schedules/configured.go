@@ -52,8 +52,7 @@ func (s *Sweeper) countsFrom(ctx context.Context, r *scheduleRunner) (time.Time,
 	return s.lastSlot(ctx, r.Name, r.calendar, f.Since)
 }
 
-// configured appends the fact. For a renamed schedule, it returns an error if both names have a
-// slot at the same time.
+// For a renamed schedule, configured returns an error if both names have a slot at the same time.
 func (s *Sweeper) configured(ctx context.Context, f fact.ScheduleConfigured) error {
 	return s.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		if f.Was != "" {
@@ -88,7 +87,7 @@ func (s *Sweeper) newlyCounts(ctx context.Context, r *scheduleRunner, from strin
 	return last, nil
 }
 
-// silentFor is how long after its slot a run may take to write a row to the ledger.
+// silentFor is how long a run may take to write a row to the ledger, counted from its slot.
 const silentFor = 5 * time.Minute
 
 // Silent describes the slots of a schedule that passed without a row in the ledger. It
@@ -128,7 +127,8 @@ func Silent(ctx context.Context, l *ledger.Ledger, now time.Time, s plans.Schedu
 	return fmt.Sprintf("no run was made since %s, and %s scheduled times have passed", since.UTC().Format(time.RFC3339), many), nil
 }
 
-// lastSlot returns the schedule's latest slot in the calendar, or since if that is later.
+// lastSlot returns the schedule's latest slot in the calendar. If since is later than the slot,
+// it returns since.
 func (s *Sweeper) lastSlot(ctx context.Context, schedule string, c plans.Calendar, since time.Time) (time.Time, error) {
 	slots, err := s.Ledger.Sweeps.SlotsOf(ctx, schedule, slotsRead)
 	for err == nil && len(slots) > 0 {
@@ -173,8 +173,8 @@ func (s *Sweeper) FinishRemoved(ctx context.Context) error {
 	return nil
 }
 
-// removedFor is how long the plan of a removed schedule is shown as needing approval. By then
-// its proxies have expired or were renewed by other means.
+// removedFor is how long the plan of a removed schedule is shown as needing approval. After that
+// time, its proxies have expired or were renewed by other means.
 const removedFor = 31 * fact.Day
 
 // Removed is a schedule that is no longer configured but has a plan that needs approval,
@@ -190,7 +190,8 @@ type Removed struct {
 	last *tables.Slot
 }
 
-// RemovedOf returns the schedules in the ledger that are not in own but still have an effect.
+// RemovedOf returns the schedules in the ledger that still have an effect but are no longer
+// configured. own has the configured schedules.
 func RemovedOf(ctx context.Context, l *ledger.Ledger, now time.Time, own []plans.Schedule) (all []Removed, err error) {
 	names, err := l.Sweeps.ScheduleNames(ctx)
 	if err != nil {

@@ -69,7 +69,7 @@ type uncovered struct {
 	took atomic.Int64          // how long that count took, in nanoseconds
 }
 
-// recountWithin is the longest duration of a count that Uncovered repeats on every call.
+// Uncovered repeats a count on every call, unless the last count took longer than recountWithin.
 const recountWithin = 100 * time.Millisecond
 
 // countUncovered counts the live proxies that no schedule renews, and logs a count above zero.
@@ -106,9 +106,9 @@ func (s *uncovered) countUncovered(ctx context.Context) {
 	}
 }
 
-// tellUncovered appends the count as a fact if no such proxy remains, or if the last two counts
-// are both above or both below the last published count. It also appends the count if the first
-// of the published proxies has expired. It publishes counts above zero at most once a day.
+// tellUncovered appends the count as a fact if it has fallen to 0, or if the last two counts are
+// both above or both below the last published count. It also appends the count if the first of
+// the published proxies has expired. It publishes counts above zero at most once a day.
 func (s *uncovered) tellUncovered(ctx context.Context, before *int64, n int64, first []tables.Proxy) error {
 	last, at, err := s.Ledger.Fleet.LastUncovered(ctx)
 	if err != nil {
@@ -151,7 +151,7 @@ func (s *uncovered) Uncovered(ctx context.Context) (n int64, known bool) {
 }
 
 // RenewalOutlook says whether a proxy will be renewed. If several reasons prevent the renewal,
-// it has only the first.
+// the outlook has only the first reason.
 type RenewalOutlook struct {
 	Good        bool       `json:"good" doc:"Whether the proxy is renewed in time, or never needs a renewal."`
 	Text        string     `json:"text" doc:"Whether the proxy is renewed, and if not, why, for people; the text may change."`
@@ -169,16 +169,16 @@ type RenewalOutlookFrom struct {
 	Renewals []tables.ProxyRenewal // renewals of the proxy, latest first
 	Paused   string                // why the account sends no renewals; "" if it sends them
 	Now      time.Time
-	// Coverage is nil if unknown. Then NoCoverage is the reason, or "" while the coverage is
-	// being read.
+	// Coverage is nil if it is unknown, and NoCoverage is the reason. NoCoverage is "" while the
+	// coverage is being read.
 	Coverage   *plans.Coverage
 	NoCoverage string
 	// Status returns a schedule's status, or why it is unknown.
 	Status func(schedule string) (status Status, problem string)
-	// Plan returns a schedule's current plan. If plan is nil, problem is the reason, or "" while
-	// the plan is being made. Outlook calls Plan only if the plan affects the outlook.
+	// Plan returns a schedule's current plan. If plan is nil, problem is the reason. problem is
+	// "" while the plan is being made. Outlook calls Plan only if the plan affects the outlook.
 	Plan func(schedule string) (plan *plans.Plan, problem string)
-	// LastRun returns a schedule's last run, or nil if none is known.
+	// LastRun returns a schedule's last run. It returns nil if none is known.
 	LastRun func(of plans.Schedule) (*LastRun, error)
 }
 

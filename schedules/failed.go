@@ -57,9 +57,9 @@ func (x *trouble) generation() int {
 	return x.cleared
 }
 
-// set stores a failure and reports whether its fact should be appended: once per slot, and
-// at most once per failedFactEvery. It does nothing if the failure was cleared after the
-// given generation.
+// Stores a failure and reports whether its fact should be appended: once per slot, and at most
+// once per failedFactEvery. It does nothing if the failure was cleared after the given
+// generation.
 func (x *trouble) set(f fact.SweepFailed, now time.Time, generation int) (tell bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -84,7 +84,7 @@ type troubles struct {
 	runners []*scheduleRunner
 }
 
-// failed reports that a slot's run failed, and how many proxies it would have renewed.
+// Reports that a slot's run failed, and how many proxies it would have renewed.
 func (s *troubles) failed(ctx context.Context, r *scheduleRunner, slot time.Time, why error) {
 	s.log(r).WithError(why).WithField("slot", slot).Warn("the sweep has not been made; it is tried again")
 	s.tellTrouble(ctx, r, &r.trouble, slot, why.Error())
@@ -132,9 +132,9 @@ func (s *troubles) countExpiring(ctx context.Context, r *scheduleRunner, f *fact
 	return errors.Join(unread, err)
 }
 
-// watchSlot reports a run as failed while its commands cannot be published. It also does so
-// while the run waits for a listing that fails, makes no progress, or has not ended by the next
-// slot. Without the report an operator would not know, because publication and listing are
+// watchSlot reports a run as failed while its commands cannot be published. It also does so while
+// the run waits for a listing, if that listing fails, makes no progress, or has not ended by the
+// next slot. Without the report an operator would not know, because publication and listing are
 // retried for hours.
 func (s *troubles) watchSlot(ctx context.Context, r *scheduleRunner, slot time.Time) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -174,8 +174,9 @@ func (s *troubles) late(r *scheduleRunner, slot, began time.Time) error {
 	return nil
 }
 
-// NotReady returns one line of text per problem, or "". Problems are proxies missing from the
-// last listing, proxies that expire before their turn to be renewed, and due runs that fail.
+// NotReady returns one line of text per problem. It returns "" if there is no problem. Problems
+// are proxies missing from the last listing, proxies that expire before their turn to be renewed,
+// and due runs that fail.
 func (s *Sweeper) NotReady() string {
 	failing := s.Failing()
 	lines := make([]string, 0, len(failing)+1)
@@ -213,8 +214,8 @@ func (r *scheduleRunner) failing() *fact.SweepFailed {
 	return r.unlisted.get()
 }
 
-// problem describes the schedule's failure, or returns "". The failure's Due is the count of the
-// last attempt. An operator may have renewed the proxies since then.
+// problem describes the schedule's failure. It returns "" if there is none. The failure's Due is
+// the count of the last attempt. An operator may have renewed the proxies since then.
 func (r *scheduleRunner) problem() string {
 	f := r.failing()
 	if f == nil {
@@ -239,9 +240,9 @@ func failedText(f fact.SweepFailed) string {
 	return text + ", the first at " + f.FirstExpiresAt.UTC().Format(time.RFC3339)
 }
 
-// watchRefused finds commands of runs that the runner's intake refused. The slot of such a
-// command is finished, but its proxies are not renewed. watchRefused reads the refusals from the
-// ledger, so it also finds them after a restart.
+// watchRefused finds the commands that a run published and that the runner's intake refused. The
+// slot of such a command is finished, but its proxies are not renewed. watchRefused reads the
+// refusals from the ledger, so it also finds them after a restart.
 func (s *troubles) watchRefused(ctx context.Context) error {
 	for {
 		for _, r := range s.runners {
@@ -276,12 +277,13 @@ func (s *troubles) checkRefused(ctx context.Context, r *scheduleRunner) error {
 	return nil
 }
 
-// lastHours is the time before the first expiry in which a run no longer waits for a listing
-// that shows its missing proxies. The runner still reads each proxy before it pays.
+// A run waits for a listing that shows its missing proxies, but not in the last lastHours before
+// the first of them expires. The runner still reads each proxy before it pays.
 const lastHours = 6 * time.Hour
 
-// Lost returns how many live proxies were missing from the last listing, or 0 if too few to
-// report. nameless is the number of entries in the listing without a readable id.
+// Lost returns how many live proxies were missing from the last listing. It returns 0 if the
+// number is too small to report. nameless is the number of entries in the listing without a
+// readable id.
 func (s *Sweeper) Lost() (lost, nameless int) {
 	if loss := s.lister.Loss(); loss != nil {
 		lost = loss.Lost

@@ -48,9 +48,9 @@ func (f firing) before() remainder {
 	return *f.rest
 }
 
-// fire makes the run of one slot. It returns ErrFired if the slot already had a run, errPaused
-// if the schedule is paused, and errSkew if the clock is wrong. The caller may retry after any
-// error except ErrFired.
+// Makes the run of one slot. It returns ErrFired if the slot already had a run, errPaused if the
+// schedule is paused, and errSkew if the clock is wrong. The caller may retry after any error
+// except ErrFired.
 func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (sweep, error) {
 	if err := r.turn.Take(ctx); err != nil {
 		return sweep{}, err
@@ -96,8 +96,8 @@ func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (sweep,
 	return plan, nil
 }
 
-// decide plans and records a run. It holds counting, because another run or an approval would
-// count on the same money.
+// A run is planned and recorded under the lock counting. Otherwise another run or an approval
+// could plan to spend the same money.
 func (s *Sweeper) decide(ctx context.Context, r *scheduleRunner, f firing) (sweep, error) {
 	r.listing.Store(true)
 	err := s.ensureFresh(ctx)
@@ -184,9 +184,9 @@ func (c *Config) checkClock() error {
 	return nil
 }
 
-// record appends the slot's facts in one transaction. The facts about shortfalls come before
-// sweep.planned, and the fact that the plan needs approval comes after it. said relies on that
-// order.
+// Appends the slot's facts in one transaction. The facts about shortfalls come before
+// sweep.planned, and the fact that the plan needs approval comes after it. The method said relies
+// on this order.
 func (s *Sweeper) record(ctx context.Context, r *scheduleRunner, f firing, plan *sweep) error {
 	planned := fact.SweepPlanned{
 		Schedule: r.Name, Slot: f.slot, Plan: plan.Hash, Due: plan.Unpaid(), EstimateCents: plan.Estimate().Cents, UnknownPrice: plan.Unpriced, Commands: plan.Commands,
@@ -235,11 +235,11 @@ func (s *Sweeper) record(ctx context.Context, r *scheduleRunner, f firing, plan 
 	return nil
 }
 
-// maxAsked limits how many reviews one run opens. The next run continues.
+// maxAsked limits how many reviews one run opens. The next run opens the remaining reviews.
 const maxAsked = 1000
 
-// askPerson opens a review for each proxy that schedules stop renewing, unless one for the same
-// expiry is still open.
+// askPerson opens a review for each proxy that schedules stop renewing, unless a review for the
+// same expiry is still open.
 func askPerson(tx *ledger.Tx, all []fact.ProxyReview) error {
 	asked := 0
 	for _, f := range all {
@@ -345,8 +345,8 @@ func (s *Sweeper) logPlan(r *scheduleRunner, plan sweep) {
 // batches. After a failure, only the remaining batches are retried.
 const publishedTogether = 1000
 
-// publish returns when all commands are on the stream, or with the context's error. Publishing a
-// command twice is harmless: the ledger detects duplicates by their ids.
+// Returns when all commands are on the stream. If ctx ends first, it returns the context's error.
+// Publishing a command twice is harmless: the ledger detects duplicates by their ids.
 func (c *Config) publish(ctx context.Context, r *scheduleRunner, commands []json.RawMessage) error {
 	err := c.publishAs(ctx, r, queue.KindProxyRenew, commands)
 	if err == nil {
@@ -400,8 +400,8 @@ func (s *Sweeper) finishSlot(ctx context.Context, f fact.SweepFinished) error {
 	return nil
 }
 
-// finishPlanned publishes the commands of planned slots, which may already be on the stream,
-// and finishes the slots. The caller must hold the schedule's turn.
+// finishPlanned publishes the commands of planned slots, which may already be on the stream, and
+// finishes the slots. The caller must hold the schedule's lock turn.
 func (s *Sweeper) finishPlanned(ctx context.Context, r *scheduleRunner) error {
 	slots, err := s.Ledger.Sweeps.UnfinishedSlots(ctx, r.Name)
 	if err != nil {

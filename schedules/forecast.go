@@ -23,10 +23,10 @@ const MaxForecastDays = 366
 var ErrForecastDays = fmt.Errorf("a forecast is of 1 to %d days", MaxForecastDays)
 
 // Forecast is the expected cost of the renewals of the next days. It assumes that the first slot
-// after a listed proxy comes due renews the proxy, and that this repeats until the forecast
-// ends. The price is the last price paid, or the list price if no renewal was paid yet. For a
-// schedule that keeps a number of proxies per group, it counts only the renewals that the number
-// needs. It ignores budgets.
+// after a listed proxy comes due renews the proxy. Each proxy is renewed in this way until the
+// forecast ends. The price is the last price paid, or the list price if no renewal was paid yet.
+// For a schedule that keeps a number of proxies per group, it counts only the renewals that the
+// number needs. It ignores budgets.
 type Forecast struct {
 	Schedules      []string       `json:"schedules" doc:"The names of the schedules."`
 	At             time.Time      `json:"at" doc:"When this was read."`
@@ -129,7 +129,7 @@ type outlook struct {
 	f     Forecast
 	turns []turn  // the schedules so far; the last one is the current schedule
 	spent []int64 // cost of the current schedule per day
-	// paused is the current schedule's name if its pause has no end, otherwise "".
+	// paused is the current schedule's name if its pause has no end. Otherwise it is "".
 	paused string
 	sweeps []scheduleCharges
 }
@@ -174,8 +174,8 @@ func (s *forecaster) foresee(ctx context.Context, r *scheduleRunner, o *outlook)
 	return s.overBudget(ctx, r, o)
 }
 
-// overBudget adds the amount by which each day exceeds the schedule's daily budget. Today's
-// budget is what is left of it.
+// overBudget adds the amount by which each day exceeds the schedule's daily budget. For today,
+// only the rest of the budget counts.
 func (s *forecaster) overBudget(ctx context.Context, r *scheduleRunner, o *outlook) error {
 	left := r.DailyBudgetCents
 	if left == 0 {
@@ -213,7 +213,7 @@ func (s *forecaster) foreseeAll(ctx context.Context, r *scheduleRunner, o *outlo
 	return nil
 }
 
-// renewals adds all renewals of n proxies with the same expiry until the forecast ends.
+// Adds all renewals of n proxies with the same expiry until the forecast ends.
 func (o *outlook) renewals(s plans.Schedule, expires time.Time, cost plans.Price, n int) {
 	for {
 		slot := o.slot(expires.Add(-s.RenewBefore))
@@ -228,8 +228,8 @@ func (o *outlook) renewals(s plans.Schedule, expires time.Time, cost plans.Price
 	}
 }
 
-// slot returns the current schedule's first slot at or after the later of due and now. It
-// returns the end of the forecast if there is none.
+// Returns the current schedule's first slot at or after the later of due and now. It returns the
+// end of the forecast if there is none.
 func (o *outlook) slot(due time.Time) time.Time {
 	slot := o.sweeps[len(o.sweeps)-1].slot(later(due, o.now))
 	if slot.IsZero() {
@@ -298,8 +298,8 @@ type turn struct {
 	until time.Time // latest expiry that the forecast reads
 }
 
-// taken reports whether an earlier schedule renews the proxy. shown is the expiry that the
-// provider shows for the proxy.
+// Reports whether an earlier schedule renews the proxy. shown is the expiry that the provider
+// shows for the proxy.
 func (o *outlook) taken(p tables.Proxy, shown time.Time) bool {
 	return slices.ContainsFunc(o.turns[:len(o.turns)-1], func(earlier turn) bool { return !shown.After(earlier.until) && earlier.fits.Fits(p) })
 }
@@ -339,7 +339,7 @@ type dueCount struct {
 	due      []alike
 }
 
-// priced is one expected cost, and a proxy of the kind that has this cost.
+// priced is one expected cost. like is a proxy whose kind has this cost.
 type priced struct {
 	like tables.Proxy
 	cost plans.Price
@@ -373,8 +373,8 @@ const countsMost = 2_000_000
 
 // countDue counts the proxies that the current schedule renews, or returns the cached count if
 // the ledger has not changed. The key of a count changes every day, so a count is used for at
-// most a day. It is valid that long (see tables.DueCount): no proxy that was live at the count
-// can have been expired for as long as a renewal lasts.
+// most a day. For a day it stays valid (see tables.DueCount). In that time, no proxy that was
+// live at the count can have been expired for as long as a renewal lasts.
 func (s *forecaster) countDue(ctx context.Context, r *scheduleRunner, o *outlook) (dueCount, error) {
 	if err := s.counted.turn.Take(ctx); err != nil {
 		return dueCount{}, err
@@ -398,8 +398,8 @@ func (s *forecaster) countDue(ctx context.Context, r *scheduleRunner, o *outlook
 	return c.dueCount, err
 }
 
-// keep caches a count. It drops counts of other revisions, and further counts if all counts
-// together have more than countsMost entries.
+// Caches a count. It drops counts of other revisions, and further counts if all counts together
+// have more than countsMost entries.
 func (d *dueCounts) keep(key countKey, c dueCount) {
 	entries := len(c.due)
 	for k, other := range d.of {
@@ -493,8 +493,8 @@ type scheduleCharges struct {
 	sums     map[int64]fact.Sum
 }
 
-// slot returns the first slot at or after due, where due is rounded up to a minute. Slots
-// are cached by minute, because in a large fleet many proxies come due in the same minute.
+// Returns the first slot at or after due, where due is rounded up to a minute. Slots are cached
+// by minute, because in a large fleet many proxies come due in the same minute.
 func (c scheduleCharges) slot(due time.Time) time.Time {
 	minute := (due.Unix() + 59) / 60
 	slot, known := c.slots[minute]
@@ -516,8 +516,8 @@ func (c scheduleCharges) sweeps() (all []foreseenSweep) {
 	return all
 }
 
-// failsFirst returns the first run that costs more than earlier runs leave in the wallet, or
-// nil.
+// failsFirst returns the first run that costs more than earlier runs leave in the wallet. It
+// returns nil if there is none.
 func (o *outlook) failsFirst(left int64) *ForecastSweep {
 	var all []foreseenSweep
 	for _, c := range o.sweeps {
@@ -567,8 +567,8 @@ func (s *forecaster) foreseeKept(ctx context.Context, r *scheduleRunner, lists p
 	return nil
 }
 
-// keep adds the renewals that keep atLeast proxies of a group alive. It decides as a run of the
-// schedule does.
+// Adds the renewals that keep atLeast proxies of a group alive. It decides like a run of the
+// schedule.
 func (o *outlook) keep(s plans.Schedule, atLeast int, lives []life) {
 	stay, due := lifeHeap(lives), []life{} // stay: not due yet
 	heap.Init(&stay)

@@ -32,9 +32,9 @@ type read struct {
 	unknownIDs []string          // ids in the schedule's lists that were never listed
 }
 
-// inputs reads a run's inputs. taken has the proxies that the run has already published, and
-// spent is their estimated cost in cents. taken is nil for a new run, and for a run that
-// continues after a restart.
+// Reads a run's inputs. taken has the proxies that the run has already published, and spent is
+// their estimated cost in cents. taken is nil for a new run, and for a run that continues after a
+// restart.
 func (s *reader) inputs(ctx context.Context, r *scheduleRunner, taken map[string]bool, spent int64) (in read, err error) {
 	in.Inputs = plans.Inputs{Schedule: r.Schedule, Now: s.providerNow(), Taken: taken, SpentCents: spent}
 	if in.Lists, err = r.Match.ReadLists(s.ReadFile); err != nil {
@@ -167,9 +167,9 @@ func (s *reader) readLimit(ctx context.Context, in *read) (err error) {
 	return err
 }
 
-// readWallet reads the provider's wallet, because the ledger may lack a top-up. A wallet that
-// cannot be read limits nothing: the provider refuses a renewal that the wallet cannot pay,
-// without a charge.
+// readWallet reads the provider's wallet, because the ledger may lack a top-up. If the wallet
+// cannot be read, it limits nothing. The provider refuses a renewal that the wallet cannot pay,
+// and charges nothing.
 func (s *reader) readWallet(ctx context.Context, in *read) {
 	if s.Wallet == nil {
 		return
@@ -232,8 +232,8 @@ func (g *gathering) add(p tables.Proxy) {
 	}
 }
 
-// setAside keeps the first proxy of each kind that is being renewed. It keeps other proxies
-// that cannot be renewed now while the plan has room to list them, and counts the rest.
+// setAside keeps the first proxy of each kind that is being renewed. Other proxies that cannot be
+// renewed now are kept while the plan has room to list them. The rest are only counted.
 func (g *gathering) setAside(p tables.Proxy, why string) {
 	if tells := why == plans.ReasonTaken || why == plans.ReasonOnItsWay; tells && !g.kinds[plans.KindOf(p)] {
 		g.kinds[plans.KindOf(p)] = true

@@ -38,9 +38,9 @@ func (s *Sweeper) Pause(ctx context.Context, schedule string, until *time.Time, 
 	return nil
 }
 
-// Resume ends the pause of a schedule. One run then serves the slots that passed. The
-// schedule need not be configured. It returns a *command.RefusedError if the schedule is
-// not paused.
+// Resume ends the pause of a schedule. One run serves the slots that passed during the pause. The
+// schedule need not be configured. It returns a *command.RefusedError if the schedule is not
+// paused.
 func (s *Sweeper) Resume(ctx context.Context, schedule, by, reason string) error {
 	r, unknown := s.runnerOf(schedule)
 	err := s.Ledger.Write(ctx, func(tx *ledger.Tx) error {
@@ -70,7 +70,7 @@ func (r *scheduleRunner) wake() {
 	}
 }
 
-// PauseOf returns the schedule's pause that is in force, or nil.
+// PauseOf returns the schedule's pause that is in force. It returns nil if there is none.
 func (s *Sweeper) PauseOf(ctx context.Context, schedule string) (*tables.SchedulePause, error) {
 	return s.inForce(s.Ledger.Sweeps.SchedulePaused(ctx, schedule))
 }

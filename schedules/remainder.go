@@ -27,8 +27,8 @@ type remainder struct {
 	left     fact.SweepLeft              // for display
 }
 
-// remainder returns what the run may still plan before the next slot, or nil if nothing is left.
-// A plan that needs approval has no remainder, because its commands are not published.
+// remainder returns what the run may still plan before the next slot. It returns nil if nothing
+// is left. A plan that needs approval has no remainder, because its commands are not published.
 func (p sweep) remainder(before remainder) *remainder {
 	if p.State != stateFinished || p.Left == nil {
 		return nil
@@ -135,7 +135,8 @@ func (rest *remainder) addPart(planned fact.SweepPlanned) error {
 	return nil
 }
 
-// sweepRemainder makes a run for the remainder, in its own slot, if it can be planned now.
+// If the remainder can be planned now, sweepRemainder makes a run for it. The run has a slot of
+// its own.
 func (s *Sweeper) sweepRemainder(ctx context.Context, r *scheduleRunner) error {
 	rest := r.rest.Load()
 	if rest == nil || !rest.more && !s.priced(ctx, rest.wants) {
@@ -162,7 +163,7 @@ func (s *Sweeper) priced(ctx context.Context, wants map[plans.Kind]tables.Proxy)
 	return false
 }
 
-// count adds the cost of the canaries whose price is now known to the run's spending.
+// Adds the cost of the canaries whose price is now known to the run's spending.
 func (s *Sweeper) count(ctx context.Context, r *scheduleRunner, rest *remainder) {
 	var unknown []string
 	for _, id := range rest.canaries {

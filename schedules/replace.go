@@ -19,8 +19,8 @@ import (
 
 type replacer struct{ *Config }
 
-// replace orders replacements for the refused proxies. The fact of a replacement also retires
-// the replaced proxy. The caller must hold the schedule's turn.
+// Orders replacements for the refused proxies. The fact of a replacement also retires the
+// replaced proxy. The caller must hold the schedule's lock turn.
 func (s *replacer) replace(ctx context.Context, r *scheduleRunner) error {
 	if !r.Replace.Enabled || s.Offers == nil || s.Proxy == nil {
 		return nil
@@ -65,7 +65,6 @@ func (s *replacer) replaceRefused(ctx context.Context, r *scheduleRunner) (order
 	return orders, nil
 }
 
-// refused returns the proxies that the provider refused to renew, according to the ledger.
 func (s *replacer) refused(ctx context.Context, r *scheduleRunner) ([]tables.Proxy, error) {
 	now := s.providerNow()
 	all, err := s.Ledger.Operations.Refused(ctx, now.Add(-fact.Day), now.Add(r.RenewBefore), cmp.Or(r.Replace.After, plans.DefaultReplaceAfter))

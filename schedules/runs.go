@@ -101,8 +101,8 @@ type LastRun struct {
 	taken map[string]bool // proxies of the run's commands
 }
 
-// ReadLastRun returns the last run of a schedule, or nil if there is none or not all of its
-// plans can be read.
+// ReadLastRun returns the last run of a schedule. It returns nil if there is no run, or if not
+// all plans of the run can be read.
 func ReadLastRun(ctx context.Context, l *ledger.Ledger, of plans.Schedule) (*LastRun, error) {
 	slots, err := l.Sweeps.SlotsOf(ctx, of.Name, partsRead)
 	if err != nil || len(slots) == 0 {

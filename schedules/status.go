@@ -116,7 +116,7 @@ func (s *Sweeper) statusOf(ctx context.Context, r *scheduleRunner, currency stri
 	return one, nil
 }
 
-// since returns the instant from which the slots of a schedule without a run count, or zero if
+// The result is the instant from which the slots of a schedule without a run count. It is zero if
 // none is recorded.
 func (s *Sweeper) since(ctx context.Context, schedule string) (time.Time, error) {
 	calendar, err := s.Ledger.Sweeps.ScheduleCalendar(ctx, schedule)
@@ -146,8 +146,9 @@ func (s Status) Outcome() string {
 // dueNow is how long after its start time a slot without a plan is still shown as the next slot.
 const dueNow = 10 * time.Second
 
-// nextSlot returns the slot that is due now and has no plan yet, otherwise the next slot, or nil
-// if the schedule never runs again. last is the latest slot with a plan.
+// nextSlot returns the slot that is due now and has no plan yet. If there is none, it returns the
+// next slot. It returns nil if the schedule never runs again. last is the latest slot with a
+// plan.
 func (r *scheduleRunner) nextSlot(now time.Time, paused *tables.SchedulePause, last time.Time) *time.Time {
 	next := r.fires(now, paused)
 	if !last.IsZero() && paused == nil {
@@ -161,8 +162,8 @@ func (r *scheduleRunner) nextSlot(now time.Time, paused *tables.SchedulePause, l
 	return &next
 }
 
-// fires returns the time of the schedule's next run, which may be the end of its pause. It
-// returns zero if the schedule never runs again, or if an operator must resume it.
+// Returns the time of the schedule's next run, which may be the end of its pause. It returns zero
+// if the schedule never runs again, or if an operator must resume it.
 func (r *scheduleRunner) fires(now time.Time, paused *tables.SchedulePause) time.Time {
 	next := r.calendar.Next(now)
 	switch {
@@ -270,8 +271,8 @@ func (s *Sweeper) why(ctx context.Context, slot tables.Slot) (string, error) {
 	return strings.Join(said, "; "), err
 }
 
-// said returns how a slot's run ended, from its facts. The facts about a plan that needs
-// approval are next to the plan's row, because one transaction appends them.
+// Returns how a slot's run ended, from its facts. The facts about a plan that needs approval are
+// next to the plan's row, because one transaction appends them.
 func (s *Sweeper) said(ctx context.Context, slot tables.Slot) (said []string, err error) {
 	const around = 8
 	rows, err := s.Ledger.Rows(ctx, max(slot.Seq-around, 0), 2*around)
@@ -387,7 +388,8 @@ func planSaid(f fact.SweepPlanned, held bool, currency string) string {
 	return text
 }
 
-// Continues describes the proxies with which the last run continues, or returns "".
+// Continues describes the proxies with which the last run continues. It returns "" if there are
+// none.
 func (s Status) Continues() string {
 	if s.Left == nil || s.State != stateFinished {
 		return ""

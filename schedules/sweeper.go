@@ -61,8 +61,8 @@ type Config struct {
 	// Wallet returns the provider's wallet balance in cents. If it is nil, plans ignore the
 	// wallet.
 	Wallet func(ctx context.Context) (int64, error)
-	// DailyLimitCents is the account's limit per day in DailyLimitLocation, which the
-	// runner enforces; 0 for no limit. The default location is UTC.
+	// DailyLimitCents is the account's limit per day in DailyLimitLocation. The runner enforces
+	// it. If it is 0, there is no limit. The default location is UTC.
 	DailyLimitCents    int64
 	DailyLimitLocation *time.Location
 	// ReadFile reads the id files of schedules. If it is nil, no file can be read.
@@ -264,8 +264,8 @@ func (s *Sweeper) follow(ctx context.Context, r *scheduleRunner) error {
 	}
 }
 
-// resume publishes the commands that were planned before a restart. It returns the instant after
-// which slots are due, and retries until it succeeds or ctx ends.
+// Publishes the commands that were planned before a restart. It returns the instant after which
+// slots are due, and retries until it succeeds or ctx ends.
 func (s *Sweeper) resume(ctx context.Context, r *scheduleRunner) (time.Time, error) {
 	retry := sleep.Doubling(time.Second, time.Minute)
 	for {
@@ -298,9 +298,9 @@ func (s *Sweeper) resumePlanned(ctx context.Context, r *scheduleRunner) (time.Ti
 	return from, s.recall(ctx, r)
 }
 
-// idle waits for the first slot after now. now must be the caller's reading of the clock,
-// because a slot between two readings would be missed. While idle waits, it continues an
-// incomplete run as soon as possible.
+// Waits for the first slot after now. now must be the caller's reading of the clock, because a
+// slot between two readings would be missed. While idle waits, it continues an incomplete run as
+// soon as possible.
 func (s *Sweeper) idle(ctx context.Context, r *scheduleRunner, last, now time.Time) error {
 	wake := r.calendar.Next(now)
 	if last.After(now) {

@@ -145,8 +145,8 @@ func (s *pacing) watchPace(ctx context.Context) error {
 	}
 }
 
-// keepPace counts the renewals made since the queue became long, within the last paceMost. At
-// that pace, it counts the proxies that expire before their turn. If no renewal was made, the
+// keepPace counts the renewals made since the queue became long, within the last paceMost. From
+// this pace it derives how many proxies expire before their turn. If no renewal was made, the
 // pace is unknown: outages, pauses and Retry-After are reported elsewhere.
 func (s *pacing) keepPace(ctx context.Context) error {
 	now := s.Clock()
