@@ -53,10 +53,12 @@ func TestBrowserJourneys(t *testing.T) {
 	w.signIn(ctx)
 	does(ctx, t,
 		shows("Needs you"), browsertest.Click(`section[aria-labelledby="card-needs"] a`), shows("Dead letters"), shows("lost/0001"),
-		browsertest.Click(`a[href*="operation?id=lost"]`), shows("Likely charged: its expiry moved by 30 days; what it cost is not known."),
-		browsertest.Click(`input[value="charged"]`), browsertest.Fill(`#review input[name="amount"]`, "3.00"), browsertest.Fill(`#review input[name="reason"]`, "the provider's site shows it"),
-		// An amount where none is expected needs a second step, which shows what would be booked.
-		browsertest.Click(`//button[text()="Resolve"]`), shows("nothing is known of what it cost"), browsertest.Click(`//button[text()="Book 3.00 USD"]`),
+		browsertest.Click(`a[href*="operation?id=lost"]`), shows("Likely charged: its expiry moved by 30 days; expected 3.00 USD."),
+		browsertest.Click(`//summary[text()="Another amount, another order, or one proxy only"]`),
+		browsertest.Click(`input[value="charged"]`), browsertest.Fill(`#review details input[name="amount"]`, "30.00"), browsertest.Fill(`#review details input[name="reason"]`, "the provider's site shows it"),
+		// An unlikely amount needs a second step, which shows what would be booked.
+		browsertest.Click(`//button[text()="Resolve"]`), shows("3.00 USD is expected"), browsertest.Click(`//button[text()="Change the answer"]`),
+		shows("Another amount"), browsertest.Fill(`#review details input[name="amount"]`, "3.00"), browsertest.Click(`//button[text()="Resolve"]`),
 		shows("Done: the review was answered"), shows("perennial reviews resolve lost/0001 --charged 3.00"),
 		browsertest.Click(`//a[text()="Schedules"]`), shows("keep"), browsertest.Click(`//td/a[text()="keep"]`), shows("Plan needs approval"),
 		browsertest.Fill(`form[action$="change/approve"] input[name="reason"]`, "it is meant to be"), browsertest.Click(`//button[starts-with(text(), "Approve")]`), shows("Done: the plan was approved"),
