@@ -1,5 +1,5 @@
 // Command perennial keeps rented proxy IPs from expiring. It carries out commands from NATS
-// through the provider's customer API, so that each is charged exactly once.
+// through the provider's customer API, so that each command is charged exactly once.
 package main
 
 import (
