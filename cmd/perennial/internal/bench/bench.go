@@ -1,7 +1,7 @@
 // Package bench implements `perennial bench`, which measures this machine. First, the frozen
-// client of package reference sends the requests without the runner ("direct"). Then the
-// runner executes commands with all guarantees, once for each requested part. Each part
-// renews its own proxies.
+// client of package reference sends the requests without the runner ("direct"). Then the runner
+// executes commands with all guarantees. It does so once for each requested part of the
+// benchmark, such as the part with a full queue. Each part renews its own proxies.
 //
 // Everything except the runner works in separate processes (process.go): the sandbox, the
 // producer of commands, the consumer of events, and the filling of a long ledger. The CPU
@@ -44,8 +44,9 @@ type Options struct {
 	Drain       bool
 	Profiles    string // path of a directory
 
-	// NATS is an external server that is also measured, or nil. Queue is a connection to it,
-	// which the caller opens and closes.
+	// NATS is an external server that is also measured. It is nil if only the embedded server is
+	// measured. Queue is a connection to the external server. The caller opens and closes the
+	// connection.
 	NATS  *config.NATS
 	Queue *queue.Queue
 
@@ -55,7 +56,8 @@ type Options struct {
 }
 
 const (
-	// mostInFlight limits the unfinished commands. The follower can buffer this many events.
+	// mostInFlight limits the unfinished commands. The reader of the events can buffer this many
+	// events.
 	mostInFlight = 32768
 	// mostRequests limits the concurrent requests of all accounts. The sandbox allows twice as
 	// many connections.
@@ -107,8 +109,8 @@ type bench struct {
 	out     Result
 }
 
-// Run measures and returns the result, even if the books disagree ([Result.Agree]). It stops
-// when ctx ends or one of its processes ends.
+// Run measures, and then returns the result. It returns a result even if the books disagree
+// ([Result.Agree]). It stops when ctx ends or one of its processes ends.
 func Run(ctx context.Context, o Options) (out Result, err error) {
 	b := &bench{Options: o, out: Result{
 		Kind: o.Kind, Commands: o.Commands, Concurrency: o.Concurrency, InFlight: o.window(), Accounts: o.Accounts,
@@ -188,7 +190,8 @@ func (b *bench) measure(ctx context.Context) error {
 	return nil
 }
 
-// because adds the cause of ctx's end to an error that does not contain it.
+// because returns err, wrapped with the cause that ended ctx. If err already contains the cause,
+// it returns err unchanged.
 func because(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if err == nil || cause == nil || errors.Is(err, cause) {
@@ -197,7 +200,8 @@ func because(ctx context.Context, err error) error {
 	return fmt.Errorf("%w (%w)", cause, err)
 }
 
-// direct sends the runner's requests with the frozen client, at the runner's concurrency.
+// direct measures the frozen client. The client sends the same requests as the runner, with the
+// same concurrency.
 func (b *bench) direct(ctx context.Context) error {
 	var clients []*reference.Client
 	defer func() { closeAll(clients) }()
@@ -232,7 +236,7 @@ func (b *bench) direct(ctx context.Context) error {
 	return nil
 }
 
-// Used is the rate of all accounts together, and what the runner used for each command.
+// Used contains the rate of all accounts together, and what the runner used for each command.
 type Used struct {
 	PerSecond   float64 `json:"runner_per_second"`
 	CPUMicros   float64 `json:"runner_cpu_us_per_command"`

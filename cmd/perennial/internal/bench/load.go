@@ -19,9 +19,9 @@ import (
 	"perennial/queue/publish"
 )
 
-// LoadTask publishes commands in a closed loop: it publishes a new command when an earlier
-// command finishes. It measures the time from each command's publication to its last event.
-// Commands are distributed over the accounts round-robin.
+// LoadTask publishes commands in a closed loop: it publishes a new command each time a command
+// finishes. It measures the time from each command's publication to its last event. Commands are
+// distributed over the accounts round-robin.
 type LoadTask struct {
 	Target   config.NATS
 	Accounts []string
@@ -147,8 +147,8 @@ func (t *LoadTask) publish() error {
 	return group.Wait()
 }
 
-// publish publishes the commands from first up to end, without end, within the limit of unfinished
-// commands.
+// publish publishes the commands with the numbers from first to end-1. It keeps within the limit
+// of unfinished commands.
 func (l *accountLoad) publish(ctx context.Context, first, end int) error {
 	var batch []publish.Outgoing
 	for n := first; n < end; n++ {

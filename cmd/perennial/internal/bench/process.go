@@ -75,7 +75,7 @@ func Serve(ctx context.Context, stdin io.Reader, stdout io.Writer, log *logrus.L
 	return nil
 }
 
-// pipes is a connection of two pipes. It calls ended when a read fails.
+// pipes joins two pipes to one connection. It calls the function ended when a read fails.
 type pipes struct {
 	io.Reader
 	io.Writer
@@ -101,7 +101,7 @@ type process struct {
 	ended  chan struct{}
 }
 
-// start starts this program as a process. name appears in errors.
+// start starts this program as a process of the benchmark. Errors contain the name.
 func (b *bench) start(ctx context.Context, name string) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -145,16 +145,16 @@ func (p *process) stop() {
 	<-p.ended
 }
 
-// SandboxTask describes the sandbox that is the provider for all parts, and the ledgers to
-// fill before the runner opens them.
+// SandboxTask describes the sandbox that all parts use as their provider. It also describes the
+// ledgers to fill before the runner opens them.
 type SandboxTask struct {
 	Fixture   sandbox.Fixture
 	Charges   string
 	Histories []History
 }
 
-// Sandbox starts the sandbox of a task, which runs until the process ends, and fills the
-// ledgers. It stores the sandbox's address in base.
+// Sandbox starts the sandbox of a task, and fills the ledgers. It stores the sandbox's address
+// in *base. The sandbox runs until the process ends.
 func (h *helper) Sandbox(t SandboxTask, base *string) error {
 	h.asked.Store(true)
 	box, err := sandbox.Start(h.ctx, sandbox.Options{Fixture: t.Fixture, Charges: t.Charges, ChargesNoSync: true, Clock: time.Now, Log: h.log})
@@ -187,7 +187,6 @@ func ordinal(i int) string {
 	return strconv.Itoa(i + 1)
 }
 
-// appID returns the App ID of the sandbox's account i.
 func appID(i int) string { return "sbx_app_bench" + ordinal(i) }
 
 // proxyName returns the sandbox's id for proxy n of an account. Both numbers start at 0.

@@ -28,7 +28,8 @@ import (
 	"perennial/upstream"
 )
 
-// part is one run of the runner. The parts with the embedded server share their ledgers.
+// part is one part of the benchmark: the runner works with one NATS server. The parts with the
+// embedded server share their ledgers.
 type part struct {
 	what     string // name in errors
 	profiles string // prefix of the file names of its profiles
@@ -79,7 +80,7 @@ func (p part) ledgerBytes() (bytes int64) {
 	return bytes
 }
 
-// work runs the runner for one part, and compares its books with the wallets.
+// work runs the runner for one part. It then compares the ledgers with the provider's wallets.
 func (b *bench) work(ctx context.Context, p part, got *Carried) error {
 	if p.reached != nil {
 		ctx = failpoint.With(ctx, p.reached)
@@ -184,7 +185,7 @@ func (p part) eachLedger(h *daemon.Host, do func(i int, book *ledger.Ledger) err
 	return nil
 }
 
-// count adds this ledger's share of the average row count to rows.
+// count adds to rows what this ledger contributes to the average number of rows in a ledger.
 func (p part) count(ctx context.Context, book *ledger.Ledger, rows *int64) error {
 	seq, _, err := book.Head(ctx)
 	*rows += seq / int64(len(p.accounts))
@@ -215,8 +216,8 @@ func awaitWorking(ctx context.Context, h *daemon.Host) error {
 	return h.AwaitStored(ctx)
 }
 
-// List stores all proxies of the provider in the ledger, as a listing does. Otherwise the
-// runner would read each unknown proxy before paying for it.
+// List stores all proxies of the provider in the ledger. Without this, the runner would read
+// each unknown proxy before paying for it.
 func List(ctx context.Context, client *upstream.Client, book *ledger.Ledger) error {
 	var listed []tables.Proxy
 	for p, err := range client.Proxies(ctx, 200) {
@@ -249,17 +250,18 @@ func (u used) since(begin used, commands int) Used {
 	return Used{n / u.at.Sub(begin.at).Seconds(), float64(u.cpu-begin.cpu) / 1000 / n, float64(u.mallocs-begin.mallocs) / n}
 }
 
-// resources returns what this process has used, or zeros on other systems.
+// resources returns what this process has used. Only systems without getrusage get zeros.
 func resources() (r syscall.Rusage) {
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r)
 	return r
 }
 
-// mutexFraction is the share of contended locks in the profile, which costs almost nothing.
+// mutexFraction makes the profile record one in a hundred contended locks, which costs almost
+// nothing.
 const mutexFraction = 100
 
-// profiled runs do and writes its profiles. For go tool pprof -base, it writes the
-// allocations before do to a separate file.
+// profiled calls the function do and writes profiles of the call. It also writes the allocations
+// from before the call to a separate file, for go tool pprof -base.
 func (b *bench) profiled(p part, do func() error) error {
 	if b.Profiles == "" {
 		return do()
@@ -322,7 +324,7 @@ func (b *bench) measureOuter(ctx context.Context) error {
 	return nil
 }
 
-// clocks measures the time between failpoints that a runner passes (testdata/faults).
+// clocks measures the time between the failpoints that a runner passes (testdata/faults).
 type clocks struct {
 	mu                  sync.Mutex
 	groups, requests    int64
