@@ -69,15 +69,16 @@ func isReplaced(err error) bool {
 	return strings.Contains(err.Error(), "No node with given id") || strings.Contains(err.Error(), "Could not find node")
 }
 
-// Fill sets the value of a field. It waits until the field exists. One script finds and fills
-// the field, so the page cannot reload between the two steps.
+// Fill returns an Action that sets the value of a field. It waits until the field exists. One
+// script finds and fills the field, so the page cannot reload between the two steps.
 func Fill(selector, value string) Action {
 	return Holds(fmt.Sprintf("((field) => field !== null && ((field.value = %q), true))(document.querySelector(%q))", value, selector))
 }
 
-// Click clicks the first element that matches a CSS selector, or an XPath expression that
-// begins with a slash. It waits until this element exists and is visible. One script finds
-// and clicks the element, because the page may reload or its layout may change at any time.
+// Click returns an Action that clicks the first element that matches a CSS selector, or an XPath
+// expression that begins with a slash. It waits until this element exists and is visible. One
+// script finds and clicks the element, because the page can reload or change its layout at any
+// time.
 func Click(selector string) Action {
 	find := fmt.Sprintf("document.querySelector(%q)", selector)
 	if strings.HasPrefix(selector, "/") {
@@ -86,7 +87,7 @@ func Click(selector string) Action {
 	return Holds(fmt.Sprintf("((found) => found !== null && found.getClientRects().length > 0 && (found.click(), true))(%s)", find))
 }
 
-// Says runs a script in the page and returns its value.
+// Says returns the value of a script that it runs in the page.
 func Says[T any](ctx context.Context, t testing.TB, script string) T {
 	t.Helper()
 	limited, cancel := context.WithTimeout(ctx, patience)
@@ -98,7 +99,8 @@ func Says[T any](ctx context.Context, t testing.TB, script string) T {
 	return said
 }
 
-// Holds waits until a JavaScript condition is true. It keeps waiting if the page navigates.
+// Holds returns an Action that waits until a JavaScript condition is true. It keeps waiting if
+// the page navigates.
 func Holds(condition string) Action {
 	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		for {
@@ -113,12 +115,14 @@ func Holds(condition string) Action {
 	})
 }
 
-// Shows waits until the page contains a text. It keeps waiting if the page navigates.
+// Shows returns an Action that waits until the page contains a text. It keeps waiting if the
+// page navigates.
 func Shows(text string) Action {
 	return Holds(fmt.Sprintf("document.body !== null && document.body.innerText.includes(%q)", text))
 }
 
-// TabTo presses Tab until a JavaScript condition is true, at most 1,000 times.
+// TabTo returns an Action that presses Tab until a JavaScript condition is true, at most 1,000
+// times.
 func TabTo(condition string) Action {
 	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		for range 1000 {
@@ -133,8 +137,8 @@ func TabTo(condition string) Action {
 	})
 }
 
-// LooksLike sets the width of the window in pixels, and the preferred color scheme: light or
-// dark.
+// LooksLike returns an Action that sets the width of the window in pixels, and the preferred
+// color scheme: light or dark.
 func LooksLike(width int64, scheme string) Action {
 	return chromedp.Steps(chromedp.EmulateViewport(width, 900), chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})

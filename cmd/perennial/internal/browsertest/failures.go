@@ -39,9 +39,9 @@ func Axe(ctx context.Context, t testing.TB) []string {
 		(innerWidth > 360 ? [] : [...document.querySelectorAll(".scroll")]).filter((e) => e.scrollWidth > e.clientWidth).map((e) => "cut: " + e.innerText.slice(0, 80))`)...)
 }
 
-// NoteFailure appends a description of a browser event to all if the event is a failure.
-// Failures are uncaught exceptions, violations of the content security policy, and requests
-// to a server other than own.
+// NoteFailure appends a description of a browser event to the list *all if the event is a
+// failure. Failures are uncaught exceptions, violations of the content security policy, and
+// requests to a server other than the test's own.
 func NoteFailure(all *[]string, own string, ev any) {
 	switch ev := ev.(type) {
 	case *cdpruntime.EventExceptionThrown:
