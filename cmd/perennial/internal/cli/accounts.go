@@ -64,7 +64,7 @@ func (a *app) eachAccount(ctx context.Context, do func(one *app, account string)
 	return &exitError{ExitPartly, fmt.Errorf("%d of %d accounts could not be read", failed, len(names))}
 }
 
-// of returns a copy of a that selects an account.
+// of returns a copy of the app that has this account selected.
 func (a *app) of(account string) *app {
 	one := *a
 	one.account = account
@@ -414,8 +414,8 @@ func (a operateCommands) printNodes(nodes []cluster.Node) error {
 	return err
 }
 
-// at returns the host and port of a runner's /readyz and web UI. The host is empty for a
-// runner with an embedded NATS server.
+// at returns the host and port where a runner serves /readyz and the web UI. The host is empty
+// for a runner with an embedded NATS server.
 func at(n cluster.Node) string {
 	if n.HTTPPort == 0 { // a runner of an earlier version, or a CLI command that borrows an account
 		return n.Address

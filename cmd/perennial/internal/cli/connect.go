@@ -107,8 +107,8 @@ func natsOfRun(dataDir string) (string, error) {
 // maxRunFile limits the size of the file with a runner's addresses, in bytes.
 const maxRunFile = 1 << 20
 
-// readRunFile reads the addresses that a runner wrote in the data directory, and checks that
-// the runner still runs.
+// readRunFile reads the addresses that a runner wrote in the data directory. It checks that the
+// runner still runs.
 func readRunFile(dataDir string) (line daemon.RunAddresses, err error) {
 	text, err := files.Read(daemon.RunFile(dataDir), maxRunFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -129,9 +129,9 @@ func readRunFile(dataDir string) (line daemon.RunAddresses, err error) {
 // answerTimeout limits the check that a runner still responds at its address.
 const answerTimeout = 5 * time.Second
 
-// answers returns nil if the runner that wrote these addresses still responds at the HTTP
-// address, and otherwise an error. The other addresses are then valid too, because the same
-// process wrote them.
+// answers returns an error if the runner that wrote these addresses no longer responds at the
+// HTTP address. If it responds, the other addresses are valid too, because the same process
+// wrote them.
 func answers(line daemon.RunAddresses) error {
 	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
 	defer cancel()
@@ -193,7 +193,7 @@ func askOnce[Q, A any](ctx context.Context, a *app, v verbs.Verb[Q, A], question
 	return ask(ctx, r, v, question)
 }
 
-// askRunning is like askOnce, but it is not an error if no runner answers. In that case,
+// askRunning is like askOnce, but a missing runner is not an error. If no runner answers,
 // answered is false. err is not nil if NATS cannot be reached or the runner refuses.
 func askRunning[Q, A any](ctx context.Context, a *app, v verbs.Verb[Q, A], question Q) (out A, answered bool, err error) {
 	r, err := a.connect()
@@ -204,7 +204,7 @@ func askRunning[Q, A any](ctx context.Context, a *app, v verbs.Verb[Q, A], quest
 	return askIfRunning(ctx, r, v, question)
 }
 
-// askIfRunning is like askRunning, over a connection that exists.
+// askIfRunning is like askRunning, but uses a connection that already exists.
 func askIfRunning[Q, A any](ctx context.Context, r *remote, v verbs.Verb[Q, A], question Q) (out A, answered bool, err error) {
 	out, err = ask(ctx, r, v, question)
 	if errors.Is(err, service.ErrNoRunner) {

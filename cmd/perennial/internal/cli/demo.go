@@ -332,8 +332,8 @@ func (d *demo) swept(ctx context.Context, r *remote, raw []byte) (demoCost, erro
 	return costOf(status), nil
 }
 
-// books checks that the ledger, the provider's wallet and the sandbox's list of charges
-// agree to the cent.
+// books returns an error unless the ledger, the provider's wallet and the sandbox's list of
+// charges agree to the cent.
 func (d *demo) books(ctx context.Context) error {
 	a := d.host.Accounts[0]
 	b, err := a.Ledger().Money.Balance(ctx, a.Name)
@@ -408,8 +408,8 @@ func (d *demo) printEvents(ctx context.Context) error {
 	return nil
 }
 
-// wrapped breaks lines that are longer than width between words. It never breaks within an
-// amount, because part of an amount could be read as another amount.
+// wrapped breaks a text between words, so that no line is longer than width. It never breaks
+// within an amount, because part of an amount could be read as another amount.
 func wrapped(text string, width int, breaks string) string {
 	const together = "\u00a0" // non-breaking space between an amount and its currency
 	out, length := "", 0
@@ -433,7 +433,8 @@ type eventLog struct {
 	all  []events.Event
 }
 
-// until reads events until one matches. It reads nothing if an earlier event matches.
+// until reads events until an event matches. It reads nothing if an earlier event already
+// matches.
 func (l *eventLog) until(match func(events.Event) bool) error {
 	if slices.ContainsFunc(l.all, match) {
 		return nil

@@ -227,7 +227,7 @@ func (a developCommands) conformanceCommand() *cobra.Command {
 	return c
 }
 
-// read completes in.cfg from files and the environment.
+// read sets the fields of in.cfg that come from files and the environment.
 func (in *conformanceFlags) read() error {
 	if in.cfg.BaseURL == "" || in.cfg.AppID == "" {
 		return usage("--base-url and --app-id are required")
@@ -280,7 +280,7 @@ func (a developCommands) conformance(ctx context.Context, in *conformanceFlags) 
 		return printed
 	}
 	if in.junitFile != "" {
-		// All users may read the report, because the build that runs the test needs it.
+		// All users may read the report, because the build that runs the test reads it.
 		if written := a.outputs().write(in.junitFile, 0o644, report.WriteJUnit); written != nil {
 			return written
 		}

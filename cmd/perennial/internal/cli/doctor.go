@@ -105,7 +105,7 @@ func (d *doctor) bad(check string, seen any, do string) {
 	d.found(DoctorFinding{Check: check, Seen: text, Do: do})
 }
 
-// failed adds a finding if err is not nil, and reports whether it is not nil.
+// failed adds a finding for an error, and reports whether there was an error.
 func (d *doctor) failed(check string, err error, do string) bool {
 	if err != nil {
 		d.bad(check, err, do)
@@ -117,8 +117,9 @@ func (d *doctor) warn(check, seen, do string) {
 	d.found(DoctorFinding{Check: check, OK: true, Warning: true, Seen: seen, Do: do})
 }
 
-// listens checks that no other program listens on an address that a stopped runner will need. It
-// adds no finding if the address is free and seen is "".
+// listens checks an address that a stopped runner will need. It adds a warning if another
+// program listens on the address. If the address is free, the finding is the text seen, unless
+// seen is "".
 func (d *doctor) listens(check, seen, key, address string) {
 	listener, err := net.Listen("tcp", address) //nolint:noctx // closed again immediately
 	if err == nil {
@@ -209,7 +210,7 @@ func (d *doctor) environment(client *upstream.Client, w upstream.Wallet) {
 	d.ok("environment", "%s, wallet %s", w.Environment, money(w.BalanceCents, w.Currency))
 }
 
-// scopes checks each read permission of the key. wallet is the error from reading the
+// scopes checks each read permission of the key. wallet is the error from an earlier read of the
 // wallet.
 func (d *doctor) scopes(ctx context.Context, client *upstream.Client, wallet error) {
 	one := upstream.PageRequest{Size: 1}
@@ -481,8 +482,9 @@ func (d *doctor) ledgerFile(ctx context.Context) {
 	d.schedules(ctx, l)
 }
 
-// published reports rows that the ledger recorded as published but the events stream lacks.
-// Without this check, a lost or recreated stream would look like a first start.
+// published reports a loss of events: according to the ledger they are on the events stream, but
+// the stream lacks them. Without this check, a lost or recreated stream would look like a first
+// start.
 func (d *doctor) published(ctx context.Context, l *ledger.Ledger) {
 	noted, err := l.Published(ctx)
 	if d.failed("events", err, "run `perennial ledger verify`") {
@@ -531,16 +533,16 @@ func (d *doctor) lastEvent(ctx context.Context) (uint64, error) {
 	return last.Seq, err
 }
 
-// A replica may lag briefly while it receives writes. The doctor therefore reports a lag
-// only if it sees one each time that it looks.
+// A replica may lag briefly while it receives writes. The doctor therefore reports a lag only if
+// every look shows one.
 const (
 	copiesLooks = 3
 	copiesEvery = 500 * time.Millisecond
 )
 
-// durability reports a failure if a single server has the only replica and nats.sync_always
-// does not say that it syncs every write. It also reports streams with fewer replicas than
-// the account requires. A lagging replica is only a warning, because other replicas have the
+// durability reports a failure if a single server has the only replica, unless nats.sync_always
+// says that the server syncs every write. It also reports streams with fewer replicas than the
+// account requires. A lagging replica is only a warning, because the other replicas have the
 // acknowledged writes.
 func (d *doctor) durability(ctx context.Context, q *queue.Queue) {
 	want := d.config.Accounts[d.account].Replicas
@@ -632,9 +634,9 @@ const rolesTimeout = 10 * time.Second
 
 const mendRoles = "give the NATS server the users and accounts that `perennial nats-config` prints, and no other permissions"
 
-// roles connects as each configured user whose login is available, and compares the user's
-// permissions with the user's roles. It tries only service requests that are read-only, in
-// case a user has too many permissions.
+// roles checks each configured user whose login is available. It connects as the user, and
+// compares the permissions on the server with the user's roles. It tries only service requests
+// that are read-only, in case the user has too many permissions.
 func (d *doctor) roles(ctx context.Context, accounts []string) {
 	if d.usersAt == "" || len(d.config.NATS.Users) == 0 {
 		return
@@ -681,7 +683,8 @@ func (d *doctor) roles(ctx context.Context, accounts []string) {
 	}
 }
 
-// quietly returns connection settings without logging, because the check expects refusals.
+// quietly returns settings for a connection that logs nothing, because the check expects
+// refusals.
 func quietly(target queue.ConnectConfig) (queue.ConnectConfig, error) {
 	at, err := url.Parse(target.URL)
 	if err != nil {
@@ -699,7 +702,7 @@ func (d *doctor) letsAnyoneIn(address string) bool {
 	return err == nil && queue.LetsIn(target)
 }
 
-// separation connects as one user and tries what its roles permit and forbid.
+// separation connects as one user. It tries what the user's roles permit, and what they forbid.
 func (d *doctor) separation(ctx context.Context, target queue.ConnectConfig, u roles.User, accounts []string) (wrong, untried []string, err error) {
 	if target, err = quietly(target); err != nil {
 		return nil, nil, err
@@ -716,13 +719,12 @@ func (d *doctor) separation(ctx context.Context, target queue.ConnectConfig, u r
 
 const uncoveredNamed = 5
 
-// lists reports a missing list of proxies that a schedule refers to. Without the list, the
-// schedule cannot run and `perennial run` does not start.
 func (d *doctor) lists() {
 	d.failed("lists", d.config.CheckLists(d.account), "put the list where the configuration says: runs that need it fail, and `perennial run` does not start without it")
 }
 
-// schedules reports schedules that match no proxy and proxies that no schedule matches.
+// schedules adds findings about schedules that match no proxy, and about proxies that no
+// schedule matches.
 func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 	own := d.config.SchedulesOf(d.account)
 	d.removed(ctx, l, own)

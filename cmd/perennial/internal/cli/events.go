@@ -54,9 +54,9 @@ func (a eventCommands) eventsCommand() *cobra.Command {
 	return c
 }
 
-// printStored prints the events up to the last event that is stored now. It reads all events
-// and filters them itself, because the stream cannot report the last event among several
-// types.
+// printStored prints the events that are stored now. The stream can report its last event, but
+// not the last event of several types. printStored therefore reads all events and filters them
+// itself.
 func (a eventCommands) printStored(ctx context.Context, r *remote, from events.From, currency string) error {
 	state, err := events.Of(r.JetStream(), r.account).State(ctx)
 	if err != nil {
@@ -111,8 +111,8 @@ func checkTypes(types []string) error {
 // are shown without a currency, because the user may be permitted to read only events.
 const currencyTimeout = 2 * time.Second
 
-// currencyAt returns the account's currency from its runner. It returns "" for JSON output,
-// which has no currency, and if no runner answers.
+// currencyAt asks the account's runner for the currency. It returns "" if no runner answers. It
+// also returns "" for JSON output, which has no currency.
 func (a eventCommands) currencyAt(ctx context.Context, r *remote) string {
 	if a.output == "json" {
 		return ""

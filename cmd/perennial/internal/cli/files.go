@@ -40,7 +40,7 @@ func interruptible(ctx context.Context, in io.Reader) io.ReadCloser {
 }
 
 // piped returns a reader of the data that open provides. It calls open at the first read, in a
-// goroutine, because opening and reading may block. If the goroutine is blocked when ctx ends,
+// goroutine, because opening and reading can block. If the goroutine is blocked when ctx ends,
 // it remains until the process ends.
 func piped(ctx context.Context, open func() (io.ReadCloser, error)) io.ReadCloser {
 	out, in := io.Pipe()
@@ -70,7 +70,8 @@ func (p *pipedReader) Read(to []byte) (int, error) {
 	return p.PipeReader.Read(to)
 }
 
-// readNamed reads a file or pipe. It returns an error if there are more than most bytes.
+// readNamed reads a file or pipe. It returns an error if the content exceeds the limit most, in
+// bytes.
 func readNamed(ctx context.Context, name string, most int64) ([]byte, error) {
 	in, err := openNamed(ctx, name)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// wholeFlag is a flag for a whole number in plain decimal digits. pflag's own flags read 010
-// as 8, 0x10 as 16 and 1_000 as 1000, which is dangerous for an amount of money.
+// wholeFlag is a flag for a whole number in plain decimal digits. The flags of pflag itself read
+// 010 as 8, 0x10 as 16 and 1_000 as 1000, which is dangerous for an amount of money.
 type wholeFlag[T int | int64 | uint64] struct{ value *T }
 
 func wholeVar[T int | int64 | uint64](f *pflag.FlagSet, p *T, name string, value T, usage string) {
@@ -67,7 +67,8 @@ func (v atLeastOne) String() string {
 
 func (v atLeastOne) Type() string { return "int" }
 
-// limitFlag adds the flag --limit, -n, for the maximum number of rows. The default is most.
+// limitFlag adds the flag --limit, -n, for the maximum number of rows. The parameter most is the
+// default.
 func limitFlag(c *cobra.Command, limit *int, most int, usage string) {
 	*limit = most
 	c.Flags().VarP(atLeastOne{limit}, "limit", "n", usage)
@@ -117,7 +118,7 @@ func (givenAmount) String() string { return "0" }
 
 func (givenAmount) Type() string { return "amount" }
 
-// ceilingFlag is the value of --max. It refuses a small number that the user may mean in the
+// ceilingFlag is the value of --max. It refuses a small number, because the user may mean the
 // main unit of the currency.
 type ceilingFlag struct {
 	cents   **int64
@@ -138,7 +139,7 @@ func (v ceilingFlag) String() string { return "" }
 
 func (v ceilingFlag) Type() string { return "amount" }
 
-// span is a flag for a duration, which may be in days.
+// span is a flag for a duration, which the user may give in days.
 type span struct{ of *time.Duration }
 
 func (v span) Set(text string) error {
@@ -198,8 +199,8 @@ func period(from, to string) (p report.Period, err error) {
 
 const askedFor = "asked for on the command line"
 
-// signed adds the flags --by and --reason to c, which it returns. why is the default reason. If
-// it is "", a reason is required, and the command itself must check for it.
+// signed adds the flags --by and --reason to c, and returns c. The parameter why is the default
+// reason. If why is "", a reason is required, and the command itself must check for it.
 func signed(c *cobra.Command, by, reason *string, who, why string) *cobra.Command {
 	c.Flags().StringVar(by, "by", operator(), who)
 	usage := "why"

@@ -48,13 +48,14 @@ type history struct {
 	account  string
 	embedded *embedded.Server
 	unlock   func() error
-	// confirm returns an error if another runner may lead the account. alone and borrow set it.
+	// confirm returns an error if another runner may lead the account. The alone and borrow
+	// methods set it.
 	confirm func(context.Context) error
 }
 
 // openHistory connects to the server that has the account's events. This is the server of
 // --nats, the configured NATS, or a runner's embedded server. If no runner uses the data
-// directory, openHistory starts an embedded server on its store.
+// directory, openHistory starts an embedded server on the store in this directory.
 func (a *app) openHistory(c *config.Config, account string) (h *history, err error) {
 	h = &history{account: account}
 	external := a.externalNATS(c)
@@ -112,7 +113,8 @@ func (h *history) open(c *config.Config, a *app, external bool) (err error) {
 	return err
 }
 
-// locked calls do for the account that --account selects, under the lock of the data directory.
+// locked selects an account with --account and locks the data directory. It then calls the
+// function do.
 func (a ledgerCommands) locked(do func(c *config.Config, account string) error) (err error) {
 	c, account, err := a.configured()
 	if err != nil {
@@ -163,7 +165,8 @@ func checkOwner(self int, paths ...string) error {
 	return nil
 }
 
-// userName returns the name of a system user, or # and its id, as sudo accepts it.
+// userName returns the name of a system user. For a user without a name, it returns # and the
+// id, which sudo accepts.
 func userName(id int) string {
 	if u, err := user.LookupId(strconv.Itoa(id)); err == nil {
 		return u.Username
@@ -171,14 +174,14 @@ func userName(id int) string {
 	return "#" + strconv.Itoa(id)
 }
 
-// events yields the bodies of the events, beginning with the journal row first. An event has
-// the same sequence as its row.
+// events yields the bodies of the events. The parameter first is the journal row of the first
+// event. An event has the same sequence as its row.
 func (h *history) events(ctx context.Context, first int64) iter.Seq2[[]byte, error] {
 	return journal.Bodies(events.Of(h.queue.JetStream(), h.account).History(ctx, uint64(max(first, 1))))
 }
 
-// writes returns the account's ledger for writing. The caller must have exclusive use of the
-// account.
+// writes returns the account's ledger for a command that writes to it. The caller must have
+// exclusive use of the account.
 func (h *history) writes(path string) *journal.Alone {
 	x := &journal.Alone{Path: path, Account: h.account}
 	if h.embedded == nil {
@@ -201,8 +204,8 @@ func (h *history) publishOwn(ctx context.Context, path string) error {
 	return x.Close()
 }
 
-// flush restarts the embedded server. The server acknowledges events before they are on
-// disk, and an orderly stop writes them there. For an external server, flush does nothing,
+// flush restarts the embedded server, because the server acknowledges events before they are on
+// disk. An orderly stop writes all events to disk. For an external server, flush does nothing,
 // because the server's configuration determines how durable its writes are.
 func (h *history) flush(log *logrus.Logger) (err error) {
 	if h.embedded == nil {
@@ -290,8 +293,8 @@ func (a ledgerCommands) restore(ctx context.Context, c *config.Config, account, 
 	return a.printRestored(account, out)
 }
 
-// add adds the stream's events to a restore, and its snapshot if there is no backup. It
-// returns [queue.ErrNoAccount] if the stream does not exist.
+// add adds the stream's events to a restore. If there is no backup, it also adds the snapshot
+// that belongs to the stream. It returns [queue.ErrNoAccount] if the stream does not exist.
 func (h *history) add(ctx context.Context, x *ledger.Restore) error {
 	_, _, err := events.Of(h.queue.JetStream(), h.account).Last(ctx)
 	if err != nil {
@@ -501,10 +504,10 @@ func (a ledgerCommands) printBounded(e boundedEvents) error {
 }
 
 // bounding removes the events of archived rows from an account's stream. First it stores a
-// snapshot of the rows' effect next to the stream and reads the snapshot back. Then it
-// appends and publishes a fact about the removal, and removes the events. After a crash,
-// another run completes the remaining steps. A crash may leave the stream closed. The next
-// start of `run` opens the stream again.
+// snapshot of the rows' effect next to the stream and reads the snapshot back. Then it appends
+// and publishes a fact about the removal, and removes the events. After a crash, another run
+// completes the remaining steps. Until then, or until the next start of `run`, the stream may
+// refuse new events.
 type bounding struct {
 	history  *history
 	account  string
@@ -518,8 +521,8 @@ type boundedEvents struct {
 	FirstSeq    uint64 `json:"first_seq"`
 	WasFirstSeq uint64 `json:"was_first_seq"`
 	LastSeq     uint64 `json:"last_seq"`
-	// HeldBy is the durable consumer or webhook that has read the fewest events, or "" if all
-	// events could be removed. Its unread events cannot be removed.
+	// HeldBy is the durable consumer or webhook that has read the fewest events. Its unread
+	// events cannot be removed. HeldBy is "" if all events could be removed.
 	HeldBy      string   `json:"held_by,omitempty"`
 	Lost        []string `json:"lost,omitempty"` // the consumers that had not read all removed events
 	Bucket      string   `json:"bucket,omitempty"`
@@ -548,8 +551,8 @@ func (b bounding) run(ctx context.Context, path string) (out *boundedEvents, err
 		return nil, err
 	}
 	out = &boundedEvents{FirstSeq: before.First, WasFirstSeq: before.First, LastSeq: before.Last, BytesBefore: before.Bytes, stream: queue.EventsStream(b.account)}
-	// A restored ledger may begin with an earlier row than the stream. A restore from such a
-	// stream needs a different snapshot, so the stream stays unchanged.
+	// A restored ledger can begin with an earlier row than the stream. A restore from the stream
+	// then needs a snapshot that this ledger does not have, so the stream stays unchanged.
 	if snapshot := l.Snapshot(); snapshot != nil && uint64(snapshot.Seq)+1 >= before.First {
 		var first uint64
 		if first, err = b.first(ctx, uint64(snapshot.Seq)+1, out); err == nil && max(first, before.First) > 1 {
@@ -568,9 +571,9 @@ func (b bounding) run(ctx context.Context, path string) (out *boundedEvents, err
 	return out, err
 }
 
-// first returns the number of the first event to keep. The result is at most first. Events
-// are kept if a durable consumer has not acknowledged them or a webhook has not delivered
-// them, unless mayLose contains that consumer or webhook.
+// first returns the number of the first event to keep, which is at most the parameter first. It
+// keeps every event that a durable consumer has not acknowledged or a webhook has not delivered.
+// It does not keep events for the consumers and webhooks in mayLose.
 func (b bounding) first(ctx context.Context, first uint64, out *boundedEvents) (uint64, error) {
 	unread, err := events.Of(b.history.queue.JetStream(), b.account).Unread(ctx)
 	if err != nil {
@@ -600,8 +603,8 @@ func (b bounding) first(ctx context.Context, first uint64, out *boundedEvents) (
 	return first, nil
 }
 
-// bound stores everything that replaces the events before first, then removes these events.
-// If the events are already removed, it completes the remaining steps.
+// bound removes the events that precede the event first. Before that, it stores everything that
+// replaces these events. If they are already removed, it completes the remaining steps.
 func (b bounding) bound(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot, first uint64, out *boundedEvents) error {
 	object := objects.Snapshot{Seq: uint64(s.Seq), Hash: s.Hash, SnapshotHash: s.SnapshotHash}
 	out.Bucket, out.Object = queue.SnapshotsBucket(b.account), object.Name()

@@ -37,7 +37,7 @@ type setup struct {
 	sandbox    bool // for `perennial sandbox` with its demo fixture
 }
 
-// trialSandbox is the address at which init --sandbox expects `perennial sandbox`.
+// trialSandbox is the address at which init --sandbox expects `perennial sandbox` to listen.
 const trialSandbox = "127.0.0.1:8090"
 
 func (a setupCommands) initCommand() *cobra.Command {
@@ -161,7 +161,7 @@ func (s *setup) beside(name string) string { return filepath.Join(filepath.Dir(s
 
 func (s *setup) secretPath() string { return s.beside(s.account + ".secret") }
 
-// inPlace reports whether --secret-file is already the file at secretPath.
+// inPlace reports whether --secret-file already names the file at secretPath.
 func (s *setup) inPlace() bool {
 	if s.secretFile == "" || s.secretFile == "-" {
 		return false
@@ -181,8 +181,8 @@ func notThere(path string) error {
 	return nil
 }
 
-// ask asks for an answer that no flag gave, and repeats the question until the answer is
-// valid.
+// ask asks the user for an answer, unless a flag gave the answer. It repeats the question until
+// the answer is valid.
 func (s *setup) ask(answer *string, flag, question string, wrong func(string) error) error {
 	if *answer != "" && wrong(*answer) != nil {
 		return usage("%s %w", flag, wrong(*answer))
@@ -241,10 +241,10 @@ type natsUser struct {
 
 func (u natsUser) passwordFile() string { return u.name + ".password" }
 
-// users returns the NATS users of a production account. Without users, any client that
-// reaches its NATS server could spend money, so `perennial run` would refuse to start. Each
-// user has one role, so that a leaked password exposes only that role. CLI commands on the
-// runner's machine do not need these users, because the runner creates a user for them.
+// users returns the NATS users of a production account. Without users, any client that reaches
+// the NATS server could spend money. `perennial run` would therefore refuse to start. Each user
+// has one role, so that a leaked password exposes only that role. CLI commands on the runner's
+// machine do not need these users, because the runner creates a user for them.
 func (s *setup) users() []natsUser {
 	if env, _ := upstream.EnvironmentOf(s.appID); env != upstream.Production {
 		return nil

@@ -113,7 +113,7 @@ func (a ledgerCommands) ledgerBalance() *cobra.Command {
 	return c
 }
 
-// countedBy maps each grouping to what tables.BookTotal counts for it, as a table heading.
+// countedBy maps each grouping of totals to the heading of its count column.
 var countedBy = map[string]string{"order": "PROXIES", "renewal": "PROXIES", "ip": "RENEWALS", "label": "COMMANDS", "day": "CHARGES"}
 
 func (a ledgerCommands) listTotals(ctx context.Context, by string, limit int) error {
@@ -139,9 +139,10 @@ func (a ledgerCommands) listTotals(ctx context.Context, by string, limit int) er
 	}))
 }
 
-// countText returns the count of a total. It returns "" for the remainder, whose name
-// includes the count. The count is not known for an order that an operator resolved, because
-// no reply from the provider gave the number of proxies.
+// countText formats the count of a total. It returns "" for the total of all groups that are not
+// listed, because the total's name already includes the count. The count is not known for an
+// order that an operator resolved, because no reply from the provider gave the number of
+// proxies.
 func countText(x tables.BookTotal) string {
 	switch {
 	case x.Rest:
@@ -285,7 +286,8 @@ func (a ledgerCommands) ledgerStatement() *cobra.Command {
 	return c
 }
 
-// writeAs writes the chosen format atomically to a file, or to standard output for "-".
+// writeAs writes the chosen format to a file, atomically. If the file is "-", it writes to
+// standard output.
 func (a ledgerCommands) writeAs(file, format, known string, formats map[string]func(io.Writer) error) error {
 	write := formats[format]
 	if write == nil {
@@ -345,7 +347,8 @@ func (a ledgerCommands) backupCreate(use string) *cobra.Command {
 	return c
 }
 
-// printFile prints the rows and head of a finished file. If err is not nil, it returns err.
+// printFile prints the number of rows and the head hash of a finished file. If err is not nil,
+// it only passes err to broken.
 func (a ledgerCommands) printFile(v ledger.Verified, err error, file, words string) error {
 	if err != nil {
 		return a.broken(err)
@@ -529,9 +532,9 @@ func (a ledgerCommands) verifyAgainst(ctx context.Context, l *ledger.Ledger) (*l
 	return &result, err
 }
 
-// missingEvents returns an error if the stream lacks events that the ledger has recorded as
-// published. The advice in the error depends on the cause. `perennial run` publishes again
-// the events that a power cut may have lost, but no others.
+// missingEvents returns an error if the stream lacks events that were published, according to
+// the ledger. The advice in the error depends on the cause. `perennial run` republishes only
+// those events that a power cut can have lost.
 func missingEvents(noted ledger.Published, last uint64) error {
 	why, then := journal.HeldFromNote(noted).Missing(last), journal.RefillAdvice
 	if why == "" {
@@ -544,8 +547,9 @@ func missingEvents(noted ledger.Published, last uint64) error {
 	return &chain.BrokenError{Check: "events", Seq: int64(last) + 1, Detail: why + "\n" + then}
 }
 
-// checkSnapshot returns an error if the snapshot that a restore needs is missing or damaged. It
-// is for a stream that no longer has the events up to and including the given row.
+// checkSnapshot returns an error if the snapshot that a restore needs is missing or damaged. A
+// restore needs a snapshot if events were removed from the stream. The parameter removed is the
+// last removed row.
 func (h *history) checkSnapshot(ctx context.Context, removed int64) (err error) {
 	missing := &chain.BrokenError{Check: "events", Seq: removed, Detail: "its event was removed and no snapshot beside the stream contains it: `perennial backup archive` stores it again"}
 	snapshot, open, err := journal.VouchedSnapshot(ctx, h.queue, h.account)
@@ -563,8 +567,8 @@ func (h *history) checkSnapshot(ctx context.Context, removed int64) (err error) 
 	return ledger.CheckSnapshot(content, *snapshot)
 }
 
-// broken returns err. If err contains a failed check, the exit code is 1, and -o json prints the
-// check.
+// broken handles an error that contains a failed check: it adds the exit code 1, and -o json
+// prints the check. It returns any other error unchanged.
 func (a ledgerCommands) broken(err error) error {
 	broken, ok := errors.AsType[*chain.BrokenError](err)
 	if !ok {

@@ -140,7 +140,8 @@ type listing struct {
 	err     error  // the first error of the output, after which add does nothing
 }
 
-// listing returns a listing. none says that there are no records; it may be "".
+// listing returns a listing with a heading. If the listing stays empty, the text none is
+// printed, unless none is "".
 func (a *app) listing(none string, heading ...string) *listing {
 	return &listing{app: a, none: none, heading: heading}
 }
@@ -159,8 +160,8 @@ func (l *listing) add(account string, record any, row ...string) {
 	}
 }
 
-// end prints the table. It returns err and the error of the output. It prints nothing if err is
-// not nil and the table has no rows.
+// end prints the table. It returns err, joined with the error of the output. If err is not nil
+// and the table has no rows, it prints nothing.
 func (l *listing) end(err error) error {
 	err = errors.Join(err, l.err)
 	if l.app.output == "json" || err != nil && len(l.rows) == 0 {
@@ -200,7 +201,8 @@ func (a *app) table(heading []string, rows [][]string) error {
 	return w.Flush()
 }
 
-// number matches a number or an amount, or a text that replaces an unknown one.
+// number matches a number or an amount. It also matches the words that a table shows for an
+// unknown number.
 var number = regexp.MustCompile(`^(-?[0-9][0-9,]*(\.[0-9]+)?( [A-Z]{3})?|\?|unknown|not known)?$`)
 
 // alignRight pads column i if all its cells below the heading are numbers.
@@ -233,9 +235,9 @@ func joined(separator string, texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), separator)
 }
 
-// plainText writes text with control characters replaced by spaces, because they could move
-// a terminal's cursor or change its display. Old journals and handwritten files may contain
-// such characters. Line breaks and tabs remain.
+// plainText writes text to a terminal, and replaces control characters with spaces. They could
+// move the cursor or change the display. Old journals and handwritten files can contain them.
+// Line breaks and tabs remain.
 type plainText struct{ io.Writer }
 
 // Write implements io.Writer. It returns the length of text, even if fewer bytes were written.

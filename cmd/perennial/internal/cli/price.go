@@ -26,8 +26,8 @@ type PricedCommand struct {
 	Days  int64      `json:"duration_days"`
 	Count int64      `json:"proxies"`
 	Cents fact.Cents `json:"estimate_cents"`
-	// ListPriceCents is the part of the cost at list price, for proxies whose renewal was never
-	// paid.
+	// ListPriceCents is the part of the cost that is estimated at list price. It covers the
+	// proxies for which no renewal was paid before.
 	ListPriceCents int64 `json:"list_price_cents,omitempty"`
 	// Warning describes what would be refused now. It is "" if nothing would be refused.
 	Warning string `json:"warning,omitempty"`
@@ -59,8 +59,8 @@ type quote struct {
 }
 
 // price prints what n commands would cost now, and publishes nothing. An order costs the
-// provider's quote. A renewal costs the last price paid or, if there is none, the list
-// price. The error has an exit code if the account lacks proxies.
+// provider's quote. A renewal costs the last price paid or, if there is none, the list price. If
+// the account lacks proxies of a renewal, price returns an error with an exit code.
 func (a *app) price(ctx context.Context, n int, each func(yield func([]publish.Outgoing) error) error) error {
 	l, _, err := a.openLedger(ctx)
 	if err != nil {
@@ -102,9 +102,9 @@ func (a *app) price(ctx context.Context, n int, each func(yield func([]publish.O
 	return errors.Join(err, total.exit())
 }
 
-// exit returns a dry run's exit code as an error, or nil. Proxies that the account lacks
-// would not be renewed: the code is ExitFailed if all are lacking and ExitPartly if some
-// are.
+// exit returns a dry run's exit code as an error. The account may lack proxies, which would not
+// be renewed. The code is ExitFailed if the account lacks all proxies, and ExitPartly if it
+// lacks some. If it lacks none, exit returns nil.
 func (p PricedCommand) exit() error {
 	switch int64(len(p.unknown)) {
 	case 0:
@@ -170,8 +170,8 @@ func (x pricing) priceOne(ctx context.Context, o publish.Outgoing) (PricedComman
 	return p, nil
 }
 
-// warning returns what the runner or the provider would refuse, or "". maxTotalCents is the
-// command's limit.
+// warning describes what the runner or the provider would refuse. It returns "" if they would
+// refuse nothing. maxTotalCents is the command's limit.
 func (p PricedCommand) warning(maxTotalCents int64, currency string) string {
 	switch {
 	case p.Warning != "":
@@ -252,8 +252,9 @@ func (x pricing) listPriceOf(ctx context.Context, id string, days int64) (fact.C
 	return plans.ListPrice(x.offers[filter], like, days), nil
 }
 
-// paidFor returns the price of renewing a proxy for this many days. This is the newer of the
-// prices last paid for the proxy and for its kind, or unknown if there is neither.
+// paidFor returns the price of renewing a proxy for this many days. This is the newer of two
+// prices: the last price paid for the proxy, and the last price paid for its kind. Without
+// either, the price is unknown.
 func (x pricing) paidFor(ctx context.Context, id string, days int64) (fact.Cents, error) {
 	if x.ledger == nil {
 		return fact.Cents{}, nil

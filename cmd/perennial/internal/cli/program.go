@@ -92,10 +92,10 @@ func (p Program) Main(ctx context.Context) int {
 	return code
 }
 
-// serving returns the context of a CLI command that keeps running (trap 74). If nothing
-// reads its output any more, for example after journald restarts, the command continues and
-// the output is lost. SIGHUP, which a closed terminal sends, ends the context, as SIGTERM
-// does, unless nohup ignores SIGHUP.
+// serving returns the context of a CLI command that keeps running (trap 74). If nothing reads
+// its output any more, for example after journald restarts, the command continues and the output
+// is lost. A closed terminal sends SIGHUP, which ends the context as SIGTERM does. Under nohup,
+// SIGHUP is ignored.
 func serving(ctx context.Context) (context.Context, context.CancelFunc) {
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
@@ -184,8 +184,8 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// usageLayout shortens cobra's usage text: the root command shows its groups without blank
-// lines and without flags, and other commands show the global flags on one line.
+// usageLayout shortens cobra's usage text. The root command shows its groups without blank lines
+// and without flags. Other commands show the global flags on one line.
 var usageLayout = strings.NewReplacer(
 	"{{else}}{{range $group := .Groups}}\n\n{{.Title}}", "{{else}}\n{{range $group := .Groups}}\n{{.Title}}",
 	"{{if .HasAvailableLocalFlags}}", "{{if and .HasParent .HasAvailableLocalFlags}}",

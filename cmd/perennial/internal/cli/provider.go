@@ -47,8 +47,8 @@ func (a *app) provider() (*upstream.Client, error) {
 	return c.Client(name, secret, time.Now, nil)
 }
 
-// asking returns an action that calls do with an API client. If the provider does not
-// reply, the process exits with ExitUnreachable.
+// asking returns an action that calls the function do with an API client. If the provider does
+// not reply, the process exits with ExitUnreachable.
 func (a *app) asking(do func(ctx context.Context, client *upstream.Client, args []string) error) action {
 	return func(ctx context.Context, args []string) error {
 		client, err := a.provider()
@@ -489,8 +489,8 @@ func knownProxies(ctx context.Context, l *ledger.Ledger, c *config.Config, accou
 	return err
 }
 
-// listedNote returns a note about an account's list of proxies, or "". It says which proxies
-// the list may lack, or that the listed proxies will not be renewed.
+// listedNote returns a note about an account's list of proxies: which proxies the list may lack,
+// or that the listed proxies will not be renewed. It returns "" if there is nothing to note.
 func listedNote(c *config.Config, account string, shown int, uncovered, listed bool) string {
 	switch {
 	case !listed:

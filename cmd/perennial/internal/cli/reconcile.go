@@ -185,8 +185,8 @@ func (a ledgerCommands) ledgerRecord() *cobra.Command {
 	return signed(c, &x.By, &x.Reason, "who says so", "")
 }
 
-// record books an operator's record of money. It prints the record, and the CLI command that
-// reverses it, which undo returns.
+// record books money that an operator records. It prints the result and the CLI command that
+// reverses it. The undo function returns that command.
 func (a *app) record(ctx context.Context, x desk.Recording, undo func(verbs.RecordAnswer) string) error {
 	if err := x.Check(); err != nil {
 		return usage("%w", err)
@@ -272,8 +272,9 @@ func (a *app) recordNow(ctx context.Context, x desk.Recording) (done verbs.Chang
 	return done, perhapsRecorded(err, x.ID)
 }
 
-// perhapsRecorded adds to an error how to retry a record without booking it twice, because the
-// record may have been booked. It does not change a refusal, which contains its own advice.
+// perhapsRecorded handles an error after which the record may or may not be booked. It adds how
+// to try again without booking the record twice. A refusal stays unchanged, because it contains
+// its own advice.
 func perhapsRecorded(err error, id string) error {
 	_, answered := errors.AsType[*exitError](err)
 	refused, ok := errors.AsType[*command.RefusedError](err)

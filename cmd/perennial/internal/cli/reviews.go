@@ -234,8 +234,8 @@ func apartText(cents int64, currency string) string {
 	return ": the same"
 }
 
-// suspenseText says how much of the operation the ledger has booked as charged although its
-// outcome is unknown, or returns "".
+// suspenseText says how much the ledger has booked as charged for an operation with an unknown
+// outcome. It returns "" if nothing is booked.
 func suspenseText(e inspect.Evidence) string {
 	cents := e.Suspense()
 	if cents == 0 {
@@ -336,8 +336,9 @@ func (a reviewCommands) reviewCorrect() *cobra.Command {
 	return signed(c, &x.By, &x.Reason, "who says so", "")
 }
 
-// answerOf returns the journal row of an operation's only answer or, if line is set, of the
-// last answer for that line. id may also be the id of a command with one operation.
+// answerOf returns the journal row of an answer to an operation's review. If line is "", the
+// operation must have only one answer. Otherwise line is a proxy's id, and the row is that of
+// the last answer that covers this proxy. id may also be the id of a command with one operation.
 func answerOf(ctx context.Context, l *ledger.Ledger, id, line string) (seq int64, err error) {
 	if id, err = operationOf(ctx, l, id); err != nil {
 		return 0, err
@@ -367,8 +368,8 @@ func answerOf(ctx context.Context, l *ledger.Ledger, id, line string) (seq int64
 	return seq, nil
 }
 
-// operationOf returns the id of an operation. id may be that of a command with one
-// operation.
+// operationOf returns the id of an operation. The given id may also be the id of a command with
+// one operation.
 func operationOf(ctx context.Context, l *ledger.Ledger, id string) (string, error) {
 	status, err := inspect.Brief(ctx, l, id, "")
 	switch {

@@ -155,8 +155,7 @@ func (r *rotation) ledger(ctx context.Context) (*ledger.Ledger, error) {
 	return ledger.Open(ctx, ledger.Config{Path: path, Clock: time.Now, ReadOnly: true})
 }
 
-// ambiguous counts the operations that may have been executed with an App ID and have not
-// ended.
+// ambiguous counts the unfinished operations that the provider may have executed with an App ID.
 func (r *rotation) ambiguous(ctx context.Context, appID string) (n int, err error) {
 	l, err := r.ledger(ctx)
 	if l == nil || err != nil {
@@ -199,15 +198,17 @@ func (r *rotation) write(secret string) (name string, err error) {
 	if err != nil {
 		return "", errors.Join(err, os.Remove(path))
 	}
-	// If this fails, the new configuration may be in place: its secret is not removed.
+	// If this fails, the configuration may already refer to the new secret, so the secret is not
+	// removed.
 	if err := files.WriteLike(target, target, writeText(string(changed))); err != nil {
 		return "", fmt.Errorf("%w\nthe new secret is in %s", err, path)
 	}
 	return name, nil
 }
 
-// checkChanged returns the file to replace, which is the target of a link. It returns an
-// error unless the changed configuration loads and contains the new App ID.
+// checkChanged returns the path of the file to replace. If the configuration file is a link,
+// this is the target of the link. It returns an error unless the changed configuration loads and
+// contains the new App ID.
 func (r *rotation) checkChanged(changed string) (target string, err error) {
 	next := r.config.File + ".next" // next to the link rather than to its target, because relative paths begin there
 	if err := writeNew(next, changed, 0o600); err != nil {

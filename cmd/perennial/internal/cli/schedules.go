@@ -152,8 +152,8 @@ func noSchedule(name string, all []schedules.Status) error {
 	return usage("no schedule %q\nschedules: %s", name, cmp.Or(strings.Join(names, ", "), "none"))
 }
 
-// sweeps returns the account's schedules. paused describes the account's pauses that stop renewals.
-// It is "" if there are none.
+// sweeps returns the account's schedules. paused describes the account's pauses that stop
+// renewals, or is "" if there are none.
 func (a *app) sweeps(ctx context.Context) (all []schedules.Status, paused string, err error) {
 	if all, err = askOnce(ctx, a, verbs.Sweeps, struct{}{}); err != nil || len(all) == 0 {
 		return all, "", err
@@ -184,7 +184,7 @@ func addSweeps(list *listing, account string, all []schedules.Status, paused str
 	}
 }
 
-// beginning returns the first words of a long text; `schedules show` has all of it.
+// beginning returns the first words of a long text. `schedules show` prints the whole text.
 func beginning(text string) string {
 	const most = 100
 	if len([]rune(text)) <= most {
@@ -386,7 +386,8 @@ func leftOut(p plans.Plan) int {
 	return n
 }
 
-// walletAfter formats the remaining wallet balance, as an upper bound if a price is unknown.
+// walletAfter formats the remaining wallet balance. If a price is unknown, the balance is an
+// upper bound.
 func walletAfter(cents int64, unpriced int, currency string) string {
 	if unpriced > 0 {
 		return "at most " + money(cents, currency)

@@ -160,8 +160,8 @@ func (a sendCommands) renewCommand() *cobra.Command {
 	return c
 }
 
-// withRetryID adds the command's id to an error after which the command may still be stored.
-// Without the id, a second call would choose a new random id, and the command would be
+// withRetryID adds the command's id to an error if the command may be stored in spite of the
+// error. Without the id, a second call would choose a new random id, and the command would be
 // carried out twice.
 func withRetryID(err error, id string) error {
 	cut := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
@@ -171,8 +171,8 @@ func withRetryID(err error, id string) error {
 	return &unsureError{fmt.Errorf("%w\nit may be stored all the same: its id is %s, so use --id %s the next time", err, id, id)}
 }
 
-// unsureError is an error after which a command or a record may be stored. Its text gives the id
-// for the next attempt, so it is printed even if the program was interrupted.
+// unsureError means that a command or a record may be stored in spite of the error. Its text
+// gives the id for the next attempt, so it is printed even if the program was interrupted.
 type unsureError struct{ error }
 
 func (e *unsureError) Unwrap() error { return e.error }
@@ -228,9 +228,9 @@ func contentHash(kind queue.Kind, data []byte) (string, error) {
 // depend on the result.
 const knownWithin = 2 * time.Second
 
-// stateBefore returns the state that the command with this id and content had before its
-// publication. It returns "" if the command is new or no runner answers. An earlier refusal
-// of other content under the same id does not matter.
+// stateBefore reads a command's state before the command is published. Both the id and the
+// content must match. It returns "" if the command is new or no runner answers. An earlier
+// refusal of other content under the same id does not matter.
 func stateBefore(ctx context.Context, r *remote, q verbs.StatesRequest) string {
 	soon, cancel := context.WithTimeout(ctx, knownWithin)
 	defer cancel()
@@ -238,8 +238,8 @@ func stateBefore(ctx context.Context, r *remote, q verbs.StatesRequest) string {
 	return states[q.IDs[0]]
 }
 
-// printPublished prints that a command was published. before is the state from before the
-// publication, or "".
+// printPublished prints that a command was published. before is the state that stateBefore
+// returned.
 func (a sendCommands) printPublished(ctx context.Context, id, before string) error {
 	if a.output == "json" {
 		out := map[string]string{"command_id": id, "state": "published"}
@@ -285,7 +285,7 @@ func (a sendCommands) followFor(ctx context.Context, r *remote, f commandFlags, 
 	return err
 }
 
-// sayState prints a command's state if it differs from last and is not final. It returns
+// sayState prints a command's state if the state differs from last and is not final. It returns
 // state.
 func (a sendCommands) sayState(ctx context.Context, r *remote, id, state, last string) string {
 	if state == "" || state == last || settledState(state) {
@@ -299,8 +299,8 @@ func (a sendCommands) sayState(ctx context.Context, r *remote, id, state, last s
 	return state
 }
 
-// notTakenIn is the number of polls after which follow prints why the ledger still lacks the
-// command.
+// notTakenIn is a number of polls. If the ledger still lacks the command after that, the CLI
+// prints the reason.
 const notTakenIn = 20
 
 func (a sendCommands) sayNotReady(ctx context.Context, r *remote, id string) {
@@ -339,9 +339,9 @@ func (a sendCommands) follow(ctx context.Context, r *remote, id string, q verbs.
 	}
 }
 
-// untilOver waits until the command's state should be read again. The first polls follow
-// each other quickly, because the command may soon be on hold or need review. Later polls
-// wait for the end of the command, but at most a second.
+// untilOver waits before the next poll of a command's state. The first polls follow each other
+// quickly, because the command may soon be on hold or need review. Later polls wait for the end
+// of the command, but at most a second.
 func untilOver(ctx context.Context, r *remote, id string, polls int) error {
 	if polls < notTakenIn {
 		return sleep.For(ctx, pollEvery)
@@ -368,11 +368,11 @@ func (a sendCommands) followed(status inspect.CommandStatus) error {
 }
 
 // absence tolerates a missing runner for a limited time while the CLI follows a command. The
-// runner may be restarting, and then continues the command.
+// runner may be restarting. It continues the command after the restart.
 type absence struct{ answered time.Time }
 
-// newAbsence returns an absence that allows for a missing runner from the start, because a
-// failover may be in progress.
+// newAbsence returns an absence that tolerates a missing runner even before the first answer,
+// because a failover may be in progress.
 func newAbsence() absence { return absence{answered: time.Now().Add(takeOverTimeout - restartTimeout)} }
 
 // takeOverTimeout is how long an account may have no runner during a failover.
@@ -381,8 +381,8 @@ const takeOverTimeout = 15 * time.Second
 // restartTimeout limits how long a missing runner is tolerated while a command is followed.
 const restartTimeout = time.Minute
 
-// after records the result of a request. It returns nil if the caller should continue,
-// otherwise err.
+// after takes the error of a request. It returns nil if the caller should continue. Otherwise it
+// returns the error.
 func (a *absence) after(err error) error {
 	gone := errors.Is(err, service.ErrNoRunner) || errors.Is(err, queue.ErrStopping) || errors.Is(err, publish.ErrNotTaken)
 	switch {
@@ -394,8 +394,8 @@ func (a *absence) after(err error) error {
 	return err
 }
 
-// persist retries publishing while no runner takes commands, but no longer than a failover
-// takes.
+// persist calls the publish function again while no runner takes commands. It gives up after the
+// longest time that a failover takes.
 func persist(ctx context.Context, publish func() error) error {
 	for away := newAbsence(); ; {
 		err := publish()

@@ -129,8 +129,8 @@ func (a statusCommands) listAsFlagged(ctx context.Context, f *listFlags) error {
 	return errors.Join(a.printOperations(rows, q.Limit), err)
 }
 
-// readStatus asks the runner. If no runner answers, it reads the ledger, and answered is
-// false.
+// readStatus asks the runner for the status. If no runner answers, it reads the status from the
+// ledger, and answered is false.
 func (a statusCommands) readStatus(ctx context.Context, id string, as inspect.As) (s inspect.CommandStatus, answered bool, err error) {
 	s, answered, err = askRunning(ctx, a.app, verbs.Status, verbs.OperatorRequest{}.Named(id, as))
 	if answered {
@@ -192,8 +192,8 @@ func (a statusCommands) showStatus(ctx context.Context, id string, as inspect.As
 	return errors.Join(usage("%q is an id in several accounts (%s): say which with --account", id, strings.Join(names, ", ")), err)
 }
 
-// shown returns the part of a status that is printed. If the id is an operation's, a table
-// has only that operation.
+// shown returns what is printed of a command's status. If the id is an operation's id, a table
+// shows only that operation.
 func (a statusCommands) shown(s inspect.CommandStatus, id string, as inspect.As) inspect.CommandStatus {
 	if as == inspect.AsCommand || a.output == "json" {
 		return s
@@ -211,8 +211,8 @@ type operationRow struct {
 	operation inspect.OperationStatus
 }
 
-// read adds the operations of an account, and warns about the account's failing schedules.
-// If no runner answers, it adds the operations in the ledger and returns an error.
+// read adds the operations of an account to the rows. It also warns about the account's failing
+// schedules. If no runner answers, it adds the operations in the ledger and returns an error.
 func (rows *operationRows) read(ctx context.Context, a *app, account string, q verbs.ListRequest) error {
 	list, answered, err := askRunning(ctx, a, verbs.List, q)
 	if _, wrong := errors.AsType[*config.NotConfiguredError](err); !answered && !wrong {
@@ -481,8 +481,8 @@ func urgentFirst[T any](all []T, urgent func(T) bool) []T {
 	return append(slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !urgent(one) }), rest...)
 }
 
-// restOf counts the omitted operations by state. proxies is how many proxies of the shown
-// operations are omitted.
+// restOf counts the omitted operations by state. The parameter proxies is the number of proxies
+// that were omitted from the shown operations.
 func restOf(operations []inspect.OperationStatus, proxies int) string {
 	var parts []string
 	if proxies > 0 {
@@ -514,8 +514,8 @@ func operationDetails(o inspect.OperationStatus) [][2]string {
 	}
 }
 
-// attemptsText returns the number of attempts. After several attempts, it adds the CLI
-// command that shows each, except during a review, because nextStep contains that command.
+// attemptsText returns the number of attempts. If there were several, it adds the CLI command
+// that shows each attempt. During a review it does not, because nextStep contains that command.
 func attemptsText(o inspect.OperationStatus) string {
 	text := strconv.FormatInt(o.Attempts, 10)
 	if o.Attempts > 1 && o.State != fact.StateReview {

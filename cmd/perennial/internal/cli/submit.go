@@ -86,8 +86,8 @@ func (s *submitting) run(ctx context.Context) error {
 	return s.followAll(ctx, r, b.entries)
 }
 
-// rules returns the rules of the account's configuration, so that submit refuses what the
-// runner would refuse later. Without a configured App ID, it returns lenient rules.
+// rules returns the command rules of the configured account, so that submit refuses what the
+// runner would refuse later. Without a configured App ID, it returns rules that accept more.
 func (s *submitting) rules() command.Rules {
 	lenient := command.Rules{Environment: upstream.Sandbox, CIDRField: "-"}
 	c, name, err := s.app.configured()
@@ -103,7 +103,7 @@ func (s *submitting) rules() command.Rules {
 
 const badShown = 50
 
-// refuse prints the invalid lines of a batch, and returns an error if there are any or if
+// refuse prints the invalid lines of a batch and returns an error. It also returns an error if
 // the batch is empty. It must be called before anything is published.
 func (s *submitting) refuse(b *batch) error {
 	if len(b.bad) == 0 {
@@ -436,7 +436,7 @@ func (b *batch) each(most int, yield func([]publish.Outgoing) error) error {
 			if _, err := io.ReadFull(in, data); err != nil {
 				return fmt.Errorf("the temporary file of the commands: %w", err)
 			}
-			// Bulk priority, so that commands from people go first.
+			// Commands from a file get bulk priority, so that commands from people go first.
 			out = append(out, publish.Outgoing{Kind: kind, Data: data[:size], Priority: queue.PriorityBulk})
 		}
 		left -= len(out)
@@ -447,7 +447,8 @@ func (b *batch) each(most int, yield func([]publish.Outgoing) error) error {
 	return nil
 }
 
-// reject is a line of the --rejects file: a line or command that was not fully carried out.
+// reject is one line of the --rejects file. It describes an invalid input line, or a command
+// that was not carried out completely.
 type reject struct {
 	File   string `json:"file"`
 	Line   int    `json:"line"`

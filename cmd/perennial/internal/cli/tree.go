@@ -49,9 +49,9 @@ func (a *app) tree(root *cobra.Command) {
 
 type action func(ctx context.Context, args []string) error
 
-// newCommand returns a CLI command. use also declares how many arguments the command takes: NAME is
-// one, [NAME] at most one, NAME… one or more, [NAME...] any number. If use declares no argument, or
-// if a flag follows the name, the command takes none.
+// newCommand returns a CLI command. The text use also declares the arguments, after the
+// command's name. NAME means one argument, [NAME] at most one, NAME… one or more, and [NAME...]
+// any number. If the name is alone or a flag follows it, the command takes no arguments.
 func newCommand(use, short string, do action) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, args []string) error { return do(cmd.Context(), args) }}
 	switch words := strings.Fields(use); {
@@ -143,7 +143,7 @@ type (
 	operateCommands    struct{ *app } // accounts, webhooks, dead-letters and runners
 )
 
-// usageExamples maps a command's path, without the program's name, to its example.
+// usageExamples maps a command's path, without the program's name, to an example.
 var usageExamples = map[string]string{ //nolint:gosec // files and commands, no secrets
 	"accounts move":        "accounts move shop --to web-1-e79eabd6",
 	"accounts pause":       "accounts pause --reason 'the provider moves its data centre tonight'",
@@ -232,8 +232,8 @@ const completeWithin = 2 * time.Second
 
 const completeMost = 200
 
-// completeAmong limits how many operations are searched for matching commands. The latest
-// accepted are searched first.
+// completeAmong limits how many operations are searched for commands to complete. The search
+// begins with the operation that was accepted last.
 const completeAmong = 2000
 
 // completions returns candidate values for a prefix. The caller removes those without the
@@ -286,8 +286,8 @@ func valuesOf(values ...string) cobra.CompletionFunc {
 	return complete(func(context.Context, string) []string { return values }, true)
 }
 
-// complete offers values that begin with the typed text and have not been given yet. Unless
-// several values may be given, it completes only the first.
+// complete offers values that begin with the typed text and have not been given yet. If the
+// command takes only one value, complete offers nothing for a second argument.
 func complete(values completions, several bool) cobra.CompletionFunc {
 	return func(c *cobra.Command, given []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(given) > 0 && !several {
