@@ -21,15 +21,16 @@ import (
 const (
 	// LookEvery is how often a runner checks whether an account should be handed over.
 	LookEvery = time.Second
-	// settleTime is how long this runner must have known the other runner before a handover.
-	// Without a pin, this runner must also have led the account for this long.
+	// settleTime is how long this runner must have known the runner that takes over. Without a
+	// pin, this runner must also have led the account for this long.
 	settleTime = 3 * time.Second
-	// retryFirst and retryMost limit two pauses, each of which doubles when it repeats. The
-	// first pause follows when a runner has not taken an account. The second pause separates
-	// two handovers that move the same account to balance the load.
+	// retryFirst and retryMost are the shortest and the longest pause. Each pause is twice as
+	// long as the one before. There are two kinds: a pause after a runner has not taken an
+	// account, and a pause between two handovers that move the same account to balance the load.
 	retryFirst = 5 * time.Second
 	retryMost  = time.Minute
-	// retryForget is how long after the end of a pause the next pause is retryFirst again.
+	// retryForget is the time after which an earlier pause no longer counts. The next pause is
+	// then retryFirst again.
 	retryForget = 10 * retryMost
 )
 
@@ -45,8 +46,8 @@ type pause struct {
 	delay time.Duration
 }
 
-// longer returns the next pause. It doubles p, within retryFirst and retryMost, but starts
-// again at retryFirst if p ended more than retryForget ago.
+// longer returns the pause after p, which is twice as long, up to retryMost. If p ended more
+// than retryForget ago, the new pause is retryFirst.
 func (p pause) longer(now time.Time) pause {
 	if now.Sub(p.until) > retryForget {
 		p.delay = 0
@@ -72,9 +73,9 @@ type Wish struct {
 	ready       bool      // the other runner could lead the account immediately
 }
 
-// Choose returns the handover to begin now, or nil. It chooses only a wish that already
-// existed at the previous check, and nothing while a handover is in progress. The receiver
-// must be ready, known for settleTime, and not in a pause after a failed handover.
+// Choose returns the handover to begin now. It chooses only a wish that already existed at the
+// previous check. The receiver must be ready, known for settleTime, and not in a pause after a
+// failed handover. Choose returns nil if no wish qualifies, or while a handover is in progress.
 func (m *Mover) Choose(wishes []Wish, now time.Time) *Handing {
 	before := m.wished
 	m.wished = map[string]string{}

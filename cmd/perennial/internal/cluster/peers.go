@@ -23,8 +23,9 @@ import (
 	"perennial/queue/nodes"
 )
 
-// LateAfter is how old a runner's last heartbeat may become before the runner gets no more
-// accounts. It exceeds [Heartbeat], because a heartbeat may be a little late.
+// LateAfter is the maximum age of a runner's last heartbeat. A runner with an older heartbeat
+// gets no more accounts. LateAfter exceeds [Heartbeat], because a heartbeat may be a little
+// late.
 const LateAfter = Heartbeat + 2*time.Second
 
 // Peers stores the last heartbeat of each runner in the configuration. It is safe for
@@ -45,8 +46,8 @@ type heardNode struct {
 	last  time.Time // when the heartbeat arrived
 }
 
-// Note stores the last heartbeats of all runners. It returns the message of [OtherSettings] if
-// the message has changed, and otherwise "".
+// Note stores the last heartbeats of all runners. If the message of [OtherSettings] has changed,
+// it returns the message. Otherwise it returns "".
 func (p *Peers) Note(all []Node, now time.Time) (other string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,7 +98,8 @@ func (p *Peers) assigned(now time.Time) map[string]string {
 // lives reports whether a runner may get accounts.
 func (n heardNode) lives(now time.Time) bool { return !n.Stopping && now.Sub(n.last) < LateAfter }
 
-// others yields the live runners that serve an account, without self. It holds mu meanwhile.
+// others yields the live runners that serve an account, without self. It holds mu during the
+// iteration.
 func (p *Peers) others(account, self string, now time.Time) iter.Seq2[string, NodeAccount] {
 	return func(yield func(string, NodeAccount) bool) {
 		p.mu.Lock()
@@ -111,7 +113,8 @@ func (p *Peers) others(account, self string, now time.Time) iter.Seq2[string, No
 	}
 }
 
-// Holder returns another live runner that has an account's lease, or "".
+// Holder returns another live runner that has an account's lease. It returns "" if there is
+// none.
 func (p *Peers) Holder(account, self string, now time.Time) string {
 	for name, x := range p.others(account, self, now) {
 		if x.Lease {
@@ -121,9 +124,9 @@ func (p *Peers) Holder(account, self string, now time.Time) string {
 	return ""
 }
 
-// Leaves reports whether a runner other than own should lead an account whose lease is free.
-// A runner whose heartbeat still contains the lease does not count as the leader, because it
-// has released or lost the lease.
+// Leaves reports whether a runner other than own should lead an account whose lease is free. If
+// a runner's heartbeat still contains the lease, the runner does not count as the leader,
+// because it has released or lost the lease.
 func (p *Peers) Leaves(own placement.Node, account string, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,8 +134,9 @@ func (p *Peers) Leaves(own placement.Node, account string, now time.Time) bool {
 	return to != "" && to != own.Name
 }
 
-// place returns the placement of all accounts on own and the other live runners. free is an
-// account that place treats as having no leader, or "". The caller must hold mu.
+// place returns the placement of all accounts on own and the other live runners. It treats the
+// account free as if no runner led it. free is "" if there is no such account. The caller must
+// hold mu.
 func (p *Peers) place(own placement.Node, free string, now time.Time) map[string]string {
 	nodes := []placement.Node{own}
 	for name, n := range p.heard {
@@ -180,7 +184,7 @@ func (p *Peers) Wishes(own placement.Node, held map[string]time.Time, now time.T
 	return all
 }
 
-// Longest returns the other live runner with the newest row of an account, and the number of
+// Longest returns which other live runner has the newest row of an account, and the number of
 // this row. It returns "" if no other runner has rows.
 func (p *Peers) Longest(account, self string, now time.Time) (name string, row int64) {
 	for other, x := range p.others(account, self, now) {
@@ -191,8 +195,8 @@ func (p *Peers) Longest(account, self string, now time.Time) (name string, row i
 	return name, row
 }
 
-// echo tracks whether this runner receives its own heartbeats. A runner that receives its own
-// heartbeats also receives the heartbeats of the other runners.
+// echo tracks whether this runner receives its own heartbeats. If it does, it also receives the
+// heartbeats of the other runners.
 type echo struct {
 	since time.Time // arrival of the first heartbeat; reset by a gap or a new connection
 	last  time.Time // arrival of the newest heartbeat
@@ -213,8 +217,8 @@ func (p *Peers) NoteSelf(self string, connected, now time.Time) {
 	p.echo.last = now
 }
 
-// HeardSince returns the time from which this runner has heard all runners without a gap
-// over the current connection. It returns the zero time during a gap.
+// HeardSince returns the time since which this runner has received all heartbeats without a gap.
+// It considers only the current connection. It returns the zero time during a gap.
 func (p *Peers) HeardSince(connected, now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -264,8 +268,8 @@ type NodeAccount struct {
 	Role    string `json:"role"` // active or standby
 	Head    int64  `json:"head"` // newest row of the runner's ledger
 	Lag     uint64 `json:"lag"`  // rows of the events stream that a standby's ledger does not have yet
-	// Lease means that the runner has the account's lease. It has the lease before it becomes
-	// active and until it has drained.
+	// Lease means that the runner has the account's lease. A runner gets the lease before it
+	// becomes active, and keeps the lease until it has drained.
 	Lease bool `json:"lease"`
 	Ready bool `json:"ready"` // whether the leader works, or the standby could lead the account immediately
 	// Borrows means that the sender is a CLI command that asks for the account or has it.
@@ -361,8 +365,8 @@ func NodeOf(dir string) string {
 	return hostname() + "-" + digest(path)[:8]
 }
 
-// Name is a runner's node name. If another runner uses the same node name, this runner takes
-// its unique holder name instead.
+// Name is a runner's node name. If another runner uses the same node name, this runner takes the
+// name of its lease holder, which is unique.
 type Name struct {
 	mu        sync.Mutex
 	node      string
@@ -384,9 +388,9 @@ func (n *Name) Set(node string) {
 }
 
 // Note checks the last heartbeats of all runners. If another runner has overwritten this
-// runner's heartbeat, Note changes the name and returns true. Until this runner has received
-// its own first heartbeat, Note ignores heartbeats with another holder. They are left from
-// the machine's previous boot and expire.
+// runner's heartbeat, Note changes the name and returns true. Until this runner has received its
+// own first heartbeat, Note ignores heartbeats with another holder. Such heartbeats are left
+// from before the machine's last boot, and expire.
 func (n *Name) Note(all []Node, holder string) (changed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
