@@ -23,7 +23,8 @@ import (
 )
 
 // EmbeddedSandbox is the base_url of an account whose provider is the sandbox in the runner's
-// process. Ledgers of such accounts are bound to it too, because the sandbox's port changes.
+// process. The ledger of such an account is bound to this text, not to an address, because the
+// sandbox's port changes.
 const EmbeddedSandbox = "sandbox:embedded"
 
 // MaxConfigBytes limits the configuration file, in bytes.
@@ -61,8 +62,8 @@ type NATS struct {
 	PasswordFile string `yaml:"password_file" doc:"for url: file with the password of user; mode 0600"`
 	Users        []User `yaml:"users"`
 	Context      string `yaml:"context" doc:"a context of the nats command line, instead of url"`
-	// SyncAlways makes `doctor` accept streams with one replica. It is a setting because a
-	// client cannot find out how its server syncs.
+	// SyncAlways makes `doctor` accept streams with one replica. This is a setting, because a
+	// client cannot find out whether a server syncs every write.
 	SyncAlways bool `yaml:"sync_always" doc:"for url or context: the servers sync every write, sync_interval: always ([machines.md](machines.md#what-an-external-nats-may-lose))"`
 }
 
@@ -266,7 +267,7 @@ func (c *Config) validateProduction() error {
 	return nil
 }
 
-// Production returns the first account that spends real money, or "".
+// Production returns the first account that spends real money. It returns "" if there is none.
 func (c *Config) Production() string {
 	for _, name := range c.AccountNames() {
 		if a := c.Accounts[name]; a != nil {
@@ -352,8 +353,8 @@ func Exists(path string) bool {
 	return err == nil
 }
 
-// Client returns the account's API client. After each request, the client calls observe,
-// unless it is nil.
+// Client returns the account's API client. If observe is not nil, the client calls it after each
+// request.
 func (c *Config) Client(name, secret string, clock func() time.Time, observe func(upstream.Exchange)) (*upstream.Client, error) {
 	a := c.Accounts[name]
 	roots, err := ReadRoots(a.CAFile)
@@ -386,7 +387,8 @@ func ReadRoots(path string) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// PickAll returns the accounts that a command reads: the account in --account, or all accounts.
+// PickAll returns the accounts that a command reads. These are the named account or, if named is
+// "", all accounts.
 func (c *Config) PickAll(named string) ([]string, error) {
 	if named == "" && len(c.Accounts) > 1 {
 		return c.AccountNames(), nil

@@ -34,8 +34,8 @@ type decoder struct {
 	values      int // number of values read so far
 }
 
-// fault is one error in the file. line is 0 if neither the key nor a key that contains it is
-// in the file.
+// fault is one error in the file. line is the line of the key, or of the nearest enclosing key.
+// It is 0 if the file has none of them.
 type fault struct {
 	line int
 	says string
@@ -50,7 +50,8 @@ func (d *decoder) check(err error) {
 	d.faults = append(d.faults, fault{d.lineOf(err.Error()), err.Error()})
 }
 
-// err returns one error with the faults in the order of the file, or nil.
+// err returns one error with all faults in the order of the file. It returns nil if there are no
+// faults.
 func (d *decoder) err(path string) error {
 	if len(d.faults) == 0 {
 		return nil
@@ -72,8 +73,9 @@ func (d *decoder) err(path string) error {
 	return invalid("configuration %s has %d faults:\n  %s", path, len(d.faults), strings.Join(said, "\n  "))
 }
 
-// lineOf returns the line number of the key whose path begins the text. If the file lacks
-// this key, it returns the line of the nearest enclosing key, or 0.
+// lineOf returns the line number of the key whose path begins the text. If the file lacks this
+// key, it returns the line of the nearest enclosing key. If the file has none of these keys, it
+// returns 0.
 func (d *decoder) lineOf(words string) int {
 	path, _, _ := strings.Cut(words, " ")
 	path = strings.TrimSuffix(path, ":")
@@ -271,8 +273,8 @@ func ParseSpan(text string) (time.Duration, error) {
 	return time.Duration(n)*24*time.Hour + further, err
 }
 
-// plainInteger matches a whole number in the configuration. YAML reads 0200000 as octal, 1e4
-// and 700.00 as numbers and 1_000 as 1000. An amount that a person may read differently from
+// plainInteger matches a whole number in the configuration. YAML reads 0200000 as octal, 1_000
+// as 1000, and even 1e4 and 700.00 as numbers. An amount that a person may read differently from
 // the parser must not decide what is spent.
 var plainInteger = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
 
@@ -297,8 +299,8 @@ func (d *decoder) integer(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// unknown adds a fault for an unknown key, because an ignored limit could cost money. It
-// suggests the nearest known key.
+// unknown adds a fault for a key that does not exist, because an ignored limit could cost money.
+// It suggests the nearest known key.
 func (d *decoder) unknown(key *yaml.Node, place reflect.Type) {
 	d.unknownKeys++
 	var here []string

@@ -33,8 +33,8 @@ type key struct {
 	value reflect.Value
 }
 
-// keys returns a configuration's keys in the order of their declaration, and accounts by name.
-// A structure comes after its keys.
+// keys returns a configuration's keys in the order of their declaration. Accounts are sorted by
+// name. A structure comes after its keys.
 func keys(c *Config) []key { return appendKeys(nil, key{value: reflect.ValueOf(c).Elem()}) }
 
 func appendKeys(all []key, k key) []key {
@@ -133,8 +133,8 @@ func (c *Config) Settings() []Setting {
 	return all
 }
 
-// orAbsent parses absent, the meaning of an absent key, as a number or a list. It returns
-// value if absent is neither.
+// orAbsent returns what the absence of a key means. It parses the text absent as a number or a
+// list. If the text is neither, it returns value.
 func orAbsent(value any, absent string) any {
 	if n, err := strconv.Atoi(absent); err == nil {
 		return n
@@ -194,8 +194,8 @@ func (c *Config) secretsOf(v any, path string) []Setting {
 	return nil
 }
 
-// secretSetting returns the source of a secret, never its value. err is the reason if the
-// secret cannot be read.
+// secretSetting returns the source of a secret, never its value. If err is not nil, the secret
+// cannot be read.
 func secretSetting(path, variable string, embedded bool, err error) Setting {
 	s := Setting{Key: path + " (secret)", Value: "(not shown)"}
 	switch {
