@@ -132,10 +132,10 @@ func (a *account) Ledger() *ledger.Ledger { return a.ledger.Load() }
 
 var errTwoNames = errors.New("one provider account has two names")
 
-// mayBind refuses a provider account that another account of this process uses, because each
-// account would report the spending of the other as unexplained. The runner calls mayBind
-// before it binds the ledger to a provider account. If both ledgers are already bound, only
-// the alphabetically later account is refused.
+// mayBind refuses a provider account that another account of this process uses. Otherwise each
+// of the two would report the other's spending as unexplained. The runner calls mayBind before
+// it binds the ledger to a provider account. If both ledgers are already bound, only the
+// alphabetically later account is refused.
 func (a *lifecycle) mayBind(ctx context.Context, want fact.Binding) error {
 	a.host.binding.Lock()
 	defer a.host.binding.Unlock()
@@ -221,7 +221,7 @@ func (a *account) letters() letters.Letters { return letters.Of(a.js(), a.Name) 
 
 func (a *account) positions() positions.Positions { return positions.Of(a.js(), a.Name) }
 
-// stored returns the NATS store through which standbys get the last listing.
+// stored returns the NATS object store from which standbys load the last listing.
 func (a *account) stored() objects.Fleet { return objects.FleetOf(a.js(), a.Name) }
 
 func (a *account) streams() streams.Wanted {
@@ -265,10 +265,11 @@ func (a *ledgerFile) ledgerConfig() ledger.Config {
 		Held: a.host.lock.Check, Turns: a.host.turns, Committed: a.meter.committed}
 }
 
-// rebuild rebuilds a ledger that ends before the events stream begins, such as an empty
-// ledger. It uses a snapshot and the later events, and moves the old file aside. It changes
-// nothing if the stream has every row that the ledger needs, or if no snapshot matches. No
-// other goroutine may write the ledger meanwhile.
+// rebuild rebuilds a ledger that ends before the events stream begins, such as an empty ledger.
+// It uses a snapshot and the later events, and moves the old file aside. It changes nothing if
+// the stream has every row that the ledger needs. It also changes nothing if no event on the
+// stream contains the hash of a stored snapshot. During the call, no other goroutine may write
+// the ledger.
 func (a *ledgerFile) rebuild(ctx context.Context) error {
 	if err := a.setAside(ctx); err != nil {
 		return err
@@ -311,8 +312,8 @@ func (a *ledgerFile) rebuild(ctx context.Context) error {
 // errLedgerUnusable means that the ledger's file is lost or damaged, and must be rebuilt.
 var errLedgerUnusable = errors.New("the ledger cannot be used, and is made again from the events stream")
 
-// unusable returns why the ledger cannot be used, or nil. On an external NATS, the error
-// contains no advice, because the ledger is rebuilt automatically.
+// unusable returns why the ledger cannot be used. It returns nil if the ledger is usable. On an
+// external NATS, the error contains no advice, because the ledger is rebuilt automatically.
 func (a *account) unusable() error {
 	err := a.Ledger().Unusable()
 	if damaged, is := errors.AsType[*ledger.DamagedError](err); is && a.host.Embedded == nil {
@@ -386,7 +387,7 @@ func (a *ledgerFile) reopen(ctx context.Context) error {
 
 // AwaitStored waits until every account works and its events stream has acknowledged the
 // ledger's current rows. If ctx ends first, it returns ctx's error. On an external NATS it
-// returns immediately, because a row is on the stream before it is in the ledger.
+// returns immediately, because each row is on the stream before it is in the ledger.
 func (h *Host) AwaitStored(ctx context.Context) error {
 	if h.Embedded == nil {
 		return nil

@@ -33,10 +33,10 @@ func (a *account) journalOf(l *ledger.Ledger) journal.Journal {
 
 const leaseCheckEvery = time.Second
 
-// awaitLease follows the account's events until this runner gets the lease. The runner does
-// not ask for the lease in two cases: a later version wrote an event that this runner cannot
-// apply, or only another runner can use the provider. If the ledger must be rebuilt first,
-// awaitLease returns journal.ErrLedgerBefore or errLedgerUnusable.
+// awaitLease follows the account's events until this runner gets the lease. The runner does not
+// ask for the lease in two cases. A later version may have written an event that this runner
+// cannot apply. Or this runner cannot use the provider while another runner can. If the ledger
+// must be rebuilt first, awaitLease returns journal.ErrLedgerBefore or errLedgerUnusable.
 func (a *lifecycle) awaitLease(ctx context.Context) (*lease.Lease, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	var follower sync.WaitGroup
@@ -158,14 +158,14 @@ type leading struct {
 	outbox *outbox.Outbox
 }
 
-// setLeading records that this runner leads, or, if l is nil, that it no longer leads.
+// setLeading records whether this runner leads. If l is nil, the runner does not lead.
 func (a *account) setLeading(l *leading) {
 	a.update(func(x *current) { x.leading, x.outbox = l, nil })
 	a.host.announce()
 }
 
-// unacknowledged returns a message if facts have waited for the events stream for slowAfter,
-// and otherwise "".
+// unacknowledged returns a message if the events stream has acknowledged no facts for slowAfter
+// although facts wait. Otherwise it returns "".
 func (a *account) unacknowledged() string {
 	leading := a.snapshot().leading
 	if leading == nil {
@@ -182,16 +182,15 @@ func (a *account) unacknowledged() string {
 	return text
 }
 
-// slowAfter is how long facts may wait for the events stream before /readyz reports the
-// wait.
+// slowAfter is how long facts may wait for an acknowledgement from the events stream. After this
+// time, /readyz reports the wait.
 const slowAfter = 4 * time.Second
 
-// resentAnswers is the number of newest rows whose answers a new leader sends again. The
-// previous leader may have stopped after it published the rows and before it sent the
-// answers.
+// resentAnswers is how far back a new leader sends the results of commands to their inboxes
+// again, in rows. The previous leader may have published rows without sending their results.
 const resentAnswers = 2048
 
-// answersAfter returns the row after which the outbox sends answers to inboxes.
+// answersAfter returns the last row for which the outbox need not send a result to an inbox.
 func (a *lifecycle) answersAfter(ctx context.Context) (uint64, error) {
 	noted, err := a.Ledger().Published(ctx)
 	if err != nil {
@@ -204,8 +203,8 @@ func (a *lifecycle) answersAfter(ctx context.Context) (uint64, error) {
 const (
 	// standbyEvery is the interval at which a standby is compared with the events stream.
 	standbyEvery = 5 * time.Second
-	// standbySlow is how long a lagging standby may make no progress, and how long the account
-	// may have no runner with its lease. After this time, /readyz reports the problem.
+	// standbySlow limits two times: how long a lagging standby makes no progress, and how long
+	// no runner has the account's lease. After this time, /readyz reports the problem.
 	standbySlow = 20 * time.Second
 )
 
@@ -217,8 +216,8 @@ type standbyState struct {
 	problem string
 }
 
-// close reports whether the standby's lag is known and is less than the given number of
-// rows.
+// close reports whether the standby is close to the end of the stream. Its lag must be known and
+// less than this number of rows.
 func (s *standbyState) close(most uint64) bool {
 	return !s.moved.IsZero() && s.lag < most
 }
@@ -294,8 +293,8 @@ type outdated struct {
 	changed chan struct{} // closed when why changes; nil if no goroutine waits for a change
 }
 
-// note records the error from applying rows, or nil after success. It ignores errors other
-// than LaterError.
+// note records the result of applying rows. If err is nil, the runner is not outdated. It
+// ignores errors other than LaterError.
 func (o *outdated) note(err error) {
 	later, ok := errors.AsType[*journal.LaterError](err)
 	if err != nil && !ok {
@@ -317,7 +316,8 @@ func (o *outdated) note(err error) {
 	}
 }
 
-// state returns why the runner is outdated, or "". The channel closes when the reason changes.
+// state returns why the runner is outdated. It returns "" if the runner is not outdated. The
+// channel closes when the reason changes.
 func (o *outdated) state() (why string, changed <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -337,7 +337,7 @@ const (
 )
 
 // accessInterval returns the interval at which each standby of an account reads the provider's
-// account. rate is the account's limit in requests per second, or 0 for no limit.
+// account. rate is the account's limit in requests per second. 0 means no limit.
 func accessInterval(followers int, rate float64) time.Duration {
 	if rate <= 0 {
 		return accessEvery
@@ -346,7 +346,7 @@ func accessInterval(followers int, rate float64) time.Duration {
 }
 
 // leaveAfter returns how long a leader may be without access to the provider before it yields.
-// By then, every standby has tested its own access again.
+// Within this time, every standby tests its own access again.
 func leaveAfter(every time.Duration) time.Duration { return 2 * every }
 
 // access records whether this runner can use the provider. The zero value means unknown.
@@ -357,8 +357,8 @@ type access struct {
 	since   time.Time // when the provider became unusable
 }
 
-// note records why the provider cannot be used, or "" if it can. refused means that the
-// provider replied with a refusal.
+// note records the result of a test. If this runner can use the provider, why is "". Otherwise
+// why is the reason, and refused means that the provider replied with a refusal.
 func (p *access) note(why string, refused bool, now time.Time) {
 	if p.why == "" {
 		p.since = now
@@ -366,7 +366,8 @@ func (p *access) note(why string, refused bool, now time.Time) {
 	p.usable, p.why, p.refused = why == "", why, refused
 }
 
-// refusal returns the provider's refusal of this runner, as a message for /readyz, or "".
+// refusal returns a message for /readyz if the provider refuses this runner. Otherwise it
+// returns "".
 func (p *access) refusal() string {
 	if !p.refused {
 		return ""
@@ -409,8 +410,8 @@ func (a accessTest) read(ctx context.Context) accessResult {
 	return accessResult{}
 }
 
-// throttledFor returns how long the Retry-After that the ledger records for the account
-// still lasts. The result is 0 or less if none is in force or the ledger cannot be read.
+// throttledFor returns the remaining time of the Retry-After that the ledger records for the
+// account. The result is 0 or less if no Retry-After is in force or the ledger cannot be read.
 func (a accessTest) throttledFor(ctx context.Context, now time.Time) time.Duration {
 	pauses, err := a.Ledger().Operations.Pauses(ctx)
 	if err != nil {
@@ -428,9 +429,9 @@ func (a accessTest) interval(now time.Time) time.Duration {
 	return accessInterval(a.host.peers.Followers(a.Name, a.host.name.Get(), now), a.config.RatePerSecond)
 }
 
-// keepAccess updates the account's access until ctx ends. While a Retry-After is in force,
-// from its own requests or from the ledger, a standby sends nothing and keeps the last
-// result.
+// keepAccess updates the account's access until ctx ends. While a Retry-After is in force, a
+// standby sends nothing and keeps the last result. The Retry-After may be from its own requests
+// or from the ledger.
 func (a accessTest) keepAccess(ctx context.Context) {
 	var next time.Time
 	for {
@@ -455,7 +456,8 @@ func (a accessTest) keepAccess(ctx context.Context) {
 	}
 }
 
-// unserved returns why the leader cannot use the provider, or "" if the leader can use it.
+// unserved returns why the leader cannot use the provider. It returns "" if the leader can use
+// the provider.
 func (a accessTest) unserved() string {
 	x := a.snapshot()
 	if x.unbound != "" || x.runner == nil {
@@ -472,15 +474,15 @@ func (a accessTest) unserved() string {
 	return ""
 }
 
-// leaves reports whether this leader has been without access to the provider for so long that a
-// standby with access should take over.
+// leaves reports whether a standby with access to the provider should take over. This is the
+// case if this leader has had no access for leaveAfter.
 func (a accessTest) leaves(now time.Time) bool {
 	x := a.snapshot().access
 	return x.why != "" && now.Sub(x.since) >= leaveAfter(a.interval(now))
 }
 
-// defers reports whether this runner cannot use the provider and another standby can. This
-// runner then does not ask for the lease.
+// defers reports whether this runner should not ask for the lease. This is the case if it cannot
+// use the provider and another standby can.
 func (a accessTest) defers() bool {
 	return a.snapshot().access.why != "" && a.host.peers.Ready(a.Name, a.host.name.Get(), time.Now())
 }

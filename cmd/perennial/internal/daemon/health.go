@@ -56,7 +56,8 @@ const (
 	settingsEvery = 10 * time.Second // interval between comparisons of the settings of streams and consumers
 )
 
-// probed stores the result of each probe by name: an error text, or "" if healthy.
+// probed stores the result of each probe by name. The result is an error text, or "" if the
+// dependency is healthy.
 type probed struct {
 	mu      sync.Mutex
 	found   map[string]string
@@ -132,9 +133,9 @@ func (h *Host) probe(ctx context.Context, name string, ask func(context.Context)
 	}
 }
 
-// probeStreams checks that the account's streams respond, and that the events stream still
-// has the rows that it acknowledged. A standby checks less often, because all runners but
-// one are standbys of the account.
+// probeStreams checks that the account's streams respond, and that the events stream still has
+// the rows that it acknowledged. A standby checks less often, because an account has many
+// standbys but only one leader.
 func (a probes) probeStreams(ctx context.Context) {
 	if a.role() == cluster.RoleStandby && time.Since(a.probedStreams) < standbyEvery {
 		return
@@ -172,9 +173,9 @@ func (a probes) onDisk() error {
 	return nil
 }
 
-// lostFront returns a message if the events stream lacks its first events although they were
-// not archived. It returns "" if no such event is missing. It also returns "" if a
-// comparison is impossible because the ledger lacks rows of the stream.
+// lostFront returns a message if the events stream lacks its first events although they were not
+// archived. Otherwise it returns "". It also returns "" if the ledger lacks rows of the stream,
+// because a comparison is then impossible.
 func (a probes) lostFront(ctx context.Context, first, last uint64) string {
 	head, _, err := a.Ledger().Head(ctx)
 	if err != nil || uint64(head) < last { // the ledger may still lack the row that records the archiving
@@ -224,8 +225,8 @@ func (a probes) probeSettings(ctx context.Context) {
 	a.host.probed.set(checkSettings+a.Name, wrong)
 }
 
-// onStream returns the newest row that the events stream has acknowledged, as far as this
-// runner knows. It returns 0 if the runner knows no such row.
+// onStream returns the newest row that is known to be on the events stream. It returns 0 if no
+// such row is known.
 func (a probes) onStream(ctx context.Context) uint64 {
 	outbox := a.snapshot().outbox
 	switch {
@@ -273,8 +274,8 @@ func writeProbe(path string) error {
 	return err
 }
 
-// heal restarts an embedded server that stopped storing messages because of its disk, once the
-// disk works again.
+// heal restarts an embedded server that stopped storing messages because of a disk failure. It
+// waits until the disk works again.
 func (h *Host) heal(context.Context) {
 	if h.Embedded == nil {
 		return

@@ -84,8 +84,8 @@ type ReadyLine struct {
 	Control  string   `json:"control,omitempty"`
 }
 
-// gcPercent lets the heap grow to three times the live data, instead of twice. Under full
-// load, this saves a sixteenth of the CPU time and needs about 30 MiB more. The environment
+// gcPercent lets the heap grow to three times the live data, instead of twice. Under full load,
+// this saves a sixteenth of the CPU time, but needs about 30 MiB more memory. The environment
 // variable GOGC overrides it.
 const gcPercent = 200
 
@@ -227,7 +227,7 @@ func TooManyCopies(account string, replicas int) error {
 	return fmt.Errorf("accounts.%s.replicas is %d, and the embedded NATS server is one: set it to 1, or nats.url to the servers of a cluster", account, replicas)
 }
 
-// reconnected returns the time at which the connection to NATS was last restored, or the
+// reconnected returns the time at which the connection to NATS was last restored. It returns the
 // zero time if the connection was never lost.
 func (h *Host) reconnected() time.Time {
 	if at := h.connected.Load(); at != nil {
@@ -385,8 +385,8 @@ type RunAddresses struct {
 	Password string `json:"password,omitempty"`
 }
 
-// InstanceHeader is the response header of /livez that identifies the process. A killed
-// process leaves its [RunFile], and another installation may get its ports. A client must
+// InstanceHeader is the response header of /livez that identifies the process. If a process is
+// killed, its [RunFile] remains, and another installation may get the ports. A client must
 // therefore use an address from the file only if /livez there returns the same instance.
 const InstanceHeader = "Perennial-Instance"
 

@@ -88,7 +88,7 @@ func startHTTP(h *Host) (*httpHost, error) {
 }
 
 // guarded protects against DNS rebinding: a website could point its own name to this server, and
-// its scripts could read the responses. Under a foreign host name, guarded serves only health,
+// its scripts could read the responses. For a foreign host name, guarded serves only health,
 // without reasons. Responses must not be cached or shown in frames.
 func (s *httpHost) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -122,8 +122,8 @@ func (s *httpHost) close() {
 	s.pages.Close()
 }
 
-// livez returns 200 unless a part of the process is stuck, so that only a restart helps. A
-// restart continues the work in progress.
+// livez returns 200 unless a part of the process is stuck. Only a restart helps a stuck process.
+// After the restart, the work in progress continues.
 func (s *httpHost) livez(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set(InstanceHeader, s.host.instance)
 	for _, a := range s.host.Accounts {
@@ -140,8 +140,8 @@ func (s *httpHost) livez(w http.ResponseWriter, _ *http.Request) {
 // than a writer's wait for the lock of another process.
 const stuckAfter = 2 * time.Minute
 
-// stuck returns which part of the account is stuck, or "". Commands that wait for NATS are not
-// stuck.
+// stuck returns which part of the account is stuck. It returns "" if none is. Commands that wait
+// for NATS are not stuck.
 func (a *account) stuck(now time.Time) string {
 	if since := a.Ledger().WorkingSince(); !since.IsZero() && now.Sub(since) > stuckAfter {
 		return "the ledger's writer is at one commit since " + since.UTC().Format(time.RFC3339)
@@ -339,8 +339,9 @@ func (p pageAccount) Letter(ctx context.Context, seq uint64) (web.Letter, error)
 }
 
 // Requeue refuses content that the runner would refuse. The journal records who publishes the
-// command before it is published. The page itself publishes the content. If the service request
-// did, NATS users without permission to publish could publish through it.
+// command before it is published. The page publishes the content itself. If a service request
+// published the content, NATS users without permission to publish could publish through that
+// request.
 func (p pageAccount) Requeue(ctx context.Context, seq uint64, content []byte, by, reason string) error {
 	p.corrections.Lock()
 	defer p.corrections.Unlock()

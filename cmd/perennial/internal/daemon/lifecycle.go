@@ -28,8 +28,8 @@ import (
 	"perennial/upstream"
 )
 
-// lifecycle moves an account from phase to phase. Only run and the methods it calls use the
-// fields.
+// lifecycle moves an account from phase to phase. Only the run method, and the methods that it
+// calls, use the fields.
 type lifecycle struct {
 	*account
 
@@ -70,9 +70,9 @@ const (
 	waitMost  = 15 * time.Second
 )
 
-// phases runs one phase after another until ctx ends or the phase is life.Stopped. It
-// returns the error of the phase that led to life.Stopped, or nil if ctx ends between
-// phases. It calls leave after each phase.
+// phases runs one phase after another until ctx ends or the phase is life.Stopped. It returns
+// the error of the last phase before life.Stopped. It returns nil if ctx ends between phases. It
+// calls leave after each phase.
 func phases(ctx context.Context, do func(context.Context, life.Phase) error, leave func(life.Arrow, error)) error {
 	delay := sleep.Growing(waitFirst, waitMost)
 	phase, began := life.Closed, time.Now()
@@ -225,8 +225,8 @@ func (a *lifecycle) newTenure(ctx context.Context, lease *lease.Lease) *tenure {
 	}}
 }
 
-// why returns the reason for the end of a phase that returned err: the cause that ended the
-// tenure, or err if the tenure has no such cause.
+// why returns the reason why a phase ended with err. If an important cause ended the tenure, the
+// reason is that cause. Otherwise the reason is err.
 func (t *tenure) why(ctx context.Context, err error) error {
 	switch cause := context.Cause(t.ctx); {
 	case errors.Is(cause, errLeaseLost), errors.Is(cause, errLedgerUnusable):
@@ -238,8 +238,8 @@ func (t *tenure) why(ctx context.Context, err error) error {
 }
 
 // takeOver does the repair that `run --refill-events` requests. On an external NATS, it then
-// applies the account's events to the ledger, and returns an error if another runner's
-// longer ledger must lead.
+// applies the account's events to the ledger. It returns an error if another runner has a longer
+// ledger and must therefore lead.
 func (a *lifecycle) takeOver(ctx context.Context) error {
 	if a.host.Embedded != nil {
 		return a.removeForeign(ctx)
@@ -256,8 +256,8 @@ func (a *lifecycle) takeOver(ctx context.Context) error {
 	return a.yieldToLongest(ctx)
 }
 
-// noteRefused permanently records how many rows this process saw on a stream that then lost
-// them, so that the next start refuses the stream too.
+// noteRefused records the number of rows that this process has seen on a stream that lost rows
+// later. The record is permanent, so the next start refuses the stream too.
 func (a *lifecycle) noteRefused(ctx context.Context, err error) {
 	diverged, ok := errors.AsType[*outbox.DivergedError](err)
 	if !ok || diverged.StreamSeq >= a.acknowledged {
@@ -288,9 +288,9 @@ var errLeaseLost = fmt.Errorf("the account's lease was lost: %w", jobs.ErrLost)
 // its envelope and headers.
 const RequiredPayload = ledger.MaxFactBytes + 16<<10
 
-// bind reads the provider's account, and retries until the provider replies. It returns an
-// error only if the ledger belongs to another account, if another account of this process
-// uses the provider's account, or if ctx ends.
+// bind reads the provider's account, and retries until the provider replies. It returns an error
+// only in three cases: the ledger belongs to another account, another account of this process
+// uses the provider's account, or ctx ends.
 func (a *lifecycle) bind(ctx context.Context, runner *jobs.Runner) error {
 	retry, said := sleep.Doubling(time.Second, time.Minute), ""
 	for {
@@ -336,11 +336,12 @@ func refusedBy(err error) bool {
 	return ok && refused.HTTPStatus/100 == 4
 }
 
-// bindAgain limits the wait before a start asks a silent provider again. It is short, because an
-// operator may start the runner before the network or the sandbox.
+// bindAgain limits the pause between two requests to a provider that does not reply at the
+// start. It is short, because an operator may start the runner before the network or the
+// sandbox.
 const bindAgain = 10 * time.Second
 
-// longestBindWait limits the wait before a start asks the provider again, even if the
+// longestBindWait limits the pause between two requests at the start. It applies even if the
 // provider's Retry-After is longer.
 const longestBindWait = 10 * time.Minute
 
@@ -355,8 +356,8 @@ func waitOrResumed(ctx context.Context, runner *jobs.Runner, d time.Duration) er
 	return nil
 }
 
-// mayHaveLost is how long after a reconnect a new leader checks whether the events stream has
-// lost rows. It also limits the wait for the other runners' heartbeats.
+// mayHaveLost is the period after a reconnect in which a new leader checks whether the events
+// stream has lost rows. It also limits the wait for the other runners' heartbeats.
 const mayHaveLost = time.Minute
 
 // yieldToLongest returns nil if this runner may continue from the end of its ledger. It
@@ -393,9 +394,10 @@ func (a *lifecycle) yieldToLongest(ctx context.Context) error {
 }
 
 // awaitPeers returns when this runner has heard every live runner, at the latest after
-// mayHaveLost. To prove that NATS delivers heartbeats, this runner must receive its own for as
-// long as a live runner may be silent. Servers that have just started may accept connections
-// before they store messages.
+// mayHaveLost. First, this runner must prove that NATS delivers heartbeats. It must receive its
+// own heartbeats for the longest time that a live runner may be silent. A connection alone
+// proves nothing: servers that have just started may accept connections before they store
+// messages.
 func (a *lifecycle) awaitPeers(ctx context.Context) error {
 	for began := time.Now(); time.Since(began) < mayHaveLost; {
 		heard := a.host.peers.HeardSince(a.host.reconnected(), time.Now())
@@ -465,8 +467,8 @@ func (a *lifecycle) removeForeign(ctx context.Context) error {
 	return a.ensureStreams(ctx)
 }
 
-// foreignMessages counts the messages on the events stream that are not rows at their own
-// sequence. It returns an error for a row that this ledger lacks.
+// foreignMessages counts the messages on the events stream that are not journal rows with the
+// sequence of the message. It returns an error for a row that this ledger lacks.
 func (a *lifecycle) foreignMessages(ctx context.Context) (n int, err error) {
 	own := &journal.Source{Ledger: a.Ledger()}
 	for e, err := range a.events().History(ctx, 1) {
@@ -567,13 +569,11 @@ func (a *lifecycle) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop f
 	return service.Serve(ctx, a.js(), service.Service{Account: a.Name, Version: config.Version, Verbs: served, Clock: time.Now})
 }
 
-// refills reports whether `run --refill-events` requests a refill that is not complete yet.
 func (a *lifecycle) refills() bool { return a.host.Config.RefillEvents && !a.refilled }
 
-// checkHistory compares the end of the events stream with the ledger before anything is
-// written or sent. If the stream has more rows or other rows, another ledger wrote them.
-// That ledger has requests that this ledger lacks. outbox.Held describes what happens to a
-// stream that lost data.
+// checkHistory compares the end of the events stream with the ledger before anything is written
+// or sent. If the stream has more rows or other rows, another ledger wrote them. That ledger has
+// requests that this ledger lacks. If the stream lost data, outbox.Held describes what happens.
 func (a *lifecycle) checkHistory(ctx context.Context) (held outbox.Held, err error) {
 	last, found, err := a.events().LastRow(ctx)
 	if err != nil {
@@ -707,8 +707,8 @@ func (a *lifecycle) keepConsumers(ctx context.Context) error {
 
 const noteEvery = time.Minute
 
-// keepNote records the last published row in the ledger: after the first acknowledgement,
-// and then regularly.
+// keepNote regularly notes in the ledger which row was published last. It begins after the first
+// acknowledgement.
 func (a *lifecycle) keepNote(ctx context.Context, outbox *outbox.Outbox) error {
 	if err := outbox.Wait(ctx, 1); err != nil {
 		return err
@@ -721,7 +721,7 @@ func (a *lifecycle) keepNote(ctx context.Context, outbox *outbox.Outbox) error {
 	}
 }
 
-// notePublished records the last published row in the ledger. stopped means that the account
+// notePublished notes in the ledger which row was published last. stopped means that the account
 // is stopping in an orderly way.
 func (a *lifecycle) notePublished(ctx context.Context, outbox *outbox.Outbox, stopped bool) {
 	seq := outbox.Published()

@@ -223,9 +223,9 @@ func (a gauges) measureBooks(ctx context.Context, set setter) error {
 	return nil
 }
 
-// missing returns how far, in cents, the provider's wallet was below the range that the
-// books allowed at the last reconciliation, or 0. This part of the ledger balance cannot pay
-// for anything.
+// missing compares the provider's wallet with the range that the books allowed at the last
+// reconciliation. It returns by how many cents the wallet was below this range. That part of the
+// ledger balance cannot pay for anything.
 func (a gauges) missing() int64 {
 	runner := a.snapshot().runner
 	if runner == nil {
@@ -418,8 +418,9 @@ var (
 	groupBuckets   = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256}
 )
 
-// newMeter registers an account's counters. It creates the counters with known labels at 0, so
-// that Prometheus computes a rate of 0 instead of no rate for an event that has not happened.
+// newMeter registers an account's counters. It creates the counters with known labels at 0.
+// Without this value, Prometheus could not compute a rate for an event that has not happened
+// yet.
 func newMeter(registry prometheus.Registerer, account string) *meter {
 	m := &meter{account: account}
 	of := prometheus.Labels{"account": account}
@@ -557,8 +558,8 @@ func (m *meter) webhook(name string) func(webhook.Reply) {
 	}
 }
 
-// codeLabel returns the code if the API document has it, otherwise "other". It returns "none"
-// if code is "".
+// codeLabel returns the code if the API document has it. It returns "none" for "", and "other"
+// for any other code.
 func codeLabel(code string) string {
 	switch {
 	case code == "":

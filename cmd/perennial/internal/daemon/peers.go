@@ -16,10 +16,11 @@ import (
 )
 
 const (
-	// fewRows limits the lag of a standby that takes over an account.
+	// fewRows limits a standby's lag, in rows. A standby that lags more cannot take over an
+	// account.
 	fewRows = 1000
-	// rewatchDelay is the time until the buckets are watched again, after a failure or if they
-	// do not exist.
+	// rewatchDelay is the wait before the buckets are watched again. It follows a failure, or a
+	// check that found no bucket.
 	rewatchDelay = time.Second
 )
 
@@ -64,7 +65,7 @@ func (h *Host) followPeers(ctx context.Context) {
 }
 
 // ownPlacement returns this runner's own state for the placement. It omits an account that this
-// runner leads without access to the provider and should leave to a standby.
+// runner leads but should leave to a standby, because the runner has no access to the provider.
 func (h *Host) ownPlacement() placement.Node {
 	out := placement.Node{Name: h.name.Get()}
 	for _, a := range h.Accounts {
@@ -80,7 +81,6 @@ func (h *Host) ownPlacement() placement.Node {
 	return out
 }
 
-// runs reports whether this runner leads the account and the account works.
 func (a *account) runs() bool {
 	return (a.holds() || a.host.Embedded != nil) && a.role() == cluster.RoleActive && a.notReady() == ""
 }
@@ -177,8 +177,8 @@ func (s *httpHost) nodes(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(all)
 }
 
-// handOverMost limits a handover: draining, publishing the last events, and the other runner's
-// start. A handover that takes longer has failed.
+// handOverMost limits a handover. A handover consists of draining, publishing the last events,
+// and the start of the other runner. A handover that takes longer has failed.
 const handOverMost = time.Minute
 
 // holding is the period in which a runner has an account's lease. The zero value means that it
@@ -219,8 +219,9 @@ func (h *Host) handOvers(ctx context.Context) {
 	}
 }
 
-// lookAtHandOver ends a handover in progress when another runner leads the account or this
-// runner leads it again. It also ends a handover that takes too long.
+// lookAtHandOver ends a handover in progress when another runner has begun to lead the account.
+// It also ends the handover if this runner has become the leader again, or if the handover takes
+// too long.
 func (h *Host) lookAtHandOver(m *cluster.Mover, now time.Time) {
 	if m.Now == nil {
 		return

@@ -148,8 +148,8 @@ func (a answers) resume(ctx context.Context, q verbs.OperatorRequest) (verbs.Cha
 	return verbs.Changed{Changed: n}, err
 }
 
-// bound wraps a handler that needs the provider's account. The wrapped handler refuses
-// requests until that account has been read.
+// bound returns v with a handler that needs the provider's account. Until that account has been
+// read, the handler refuses requests.
 func (a answers) bound(v service.Verb) service.Verb {
 	do := v.Handle
 	v.Handle = func(ctx context.Context, data []byte) ([]byte, error) {
@@ -176,11 +176,11 @@ func (a answers) retry(ctx context.Context, q verbs.RetryRequest) (verbs.Changed
 	return changing(a.runner.Retry)(ctx, q.OperatorRequest)
 }
 
-// asked returns the name under which a change is made: the name in the request or, if there
-// is none, the name of the NATS user.
+// asked returns the name under which a change is made. This is the name in the request or, if
+// there is none, the name of the NATS user.
 func asked(ctx context.Context, by string) string { return cmp.Or(by, fact.UserOf(ctx)) }
 
-// signed sets *by to the name under which the change is made. It returns an error if the
+// signed replaces *by with the name under which the change is made. It returns an error if the
 // name or the reason is missing or invalid.
 func signed(ctx context.Context, by *string, reason string) error {
 	*by = asked(ctx, *by)
@@ -313,9 +313,9 @@ func refusal(err error) error {
 	return err
 }
 
-// carryOut returns v with a handler that publishes the command on the commands stream and returns
-// its result. The command is stored nowhere before it is on the stream. A producer that gets no
-// response therefore repeats the request with the same id.
+// carryOut returns v with a handler that publishes the command on the commands stream and
+// returns the command's result. Before the command is on the stream, the runner has not stored
+// it. A producer that gets no response must therefore repeat the request with the same id.
 func (a answers) carryOut(v service.Verb) service.Verb {
 	v.Handle = func(ctx context.Context, data []byte) ([]byte, error) {
 		if len(data) > queue.MaxCommandBytes {
@@ -362,8 +362,9 @@ func (a answers) reconcile(ctx context.Context, _ struct{}) (reconcile.Reconcili
 }
 
 const (
-	// reconcileAgain limits how many times a reconciliation continues after a rate-limited
-	// request. A reconciliation uses the whole rate, so it is the first to be rate limited.
+	// reconcileAgain limits how many times a reconciliation continues after the provider has
+	// rate limited its request. A reconciliation uses the whole rate, so it is the first to be
+	// rate limited.
 	reconcileAgain = 10
 	// reconcileWaits is the longest Retry-After for which a reconciliation waits.
 	reconcileWaits = 30 * time.Second
@@ -382,8 +383,8 @@ func (a answers) record(ctx context.Context, x desk.Recording) (verbs.Changed, e
 	return done, err
 }
 
-// Record books an operator's record of money, and returns a warning if the wallet is overdrawn.
-// shown reads an order that the ledger does not know.
+// Record books money that an operator records, and returns a warning if the wallet is overdrawn.
+// The shown function reads an order that the ledger does not know.
 func Record(ctx context.Context, l *ledger.Ledger, x desk.Recording, shown desk.OrderReader) (done verbs.Changed, err error) {
 	r, booked, err := desk.Record(ctx, l, x, shown)
 	if err != nil {
@@ -442,7 +443,8 @@ func OperationInReview(ctx context.Context, l *ledger.Ledger, id string, as insp
 	return "", &command.RefusedError{Reason: fmt.Sprintf("command %s has %d operations %s: say which: %s", id, len(of), where, FirstFew(of))}
 }
 
-// resolve books an operator's answer to a review and returns the new wallet balance.
+// resolve books the answer that an operator gives to a review. It returns the new wallet
+// balance.
 func (a answers) resolve(ctx context.Context, x desk.Resolution) (verbs.Changed, error) {
 	x.By = asked(ctx, x.By)
 	var err error
@@ -460,8 +462,8 @@ func (a answers) resolve(ctx context.Context, x desk.Resolution) (verbs.Changed,
 	return verbs.Changed{Changed: 1, Currency: b.Currency, WalletCents: &b.WalletCents}, nil
 }
 
-// FirstFew returns the first three ids as text, followed by the number of the others, if
-// any.
+// FirstFew returns the first three ids as text. If there are more ids, the text ends with their
+// number.
 func FirstFew(ids []string) string {
 	const named = 3
 	if len(ids) <= named {
@@ -494,13 +496,12 @@ const (
 // records the hash.
 //
 // The order is fact, publication, removal. The journal thus records who requeued a command
-// before the stream has the command. The letter is removed only after the stream has stored
-// the command. After a crash between these steps, the letter remains and the operator
-// repeats the request. The repetition appends another fact and publishes the same bytes
-// again. A command that is on the stream twice is carried out once, because id and content
-// are the same. A command that was refused because it has no id becomes a dead letter again.
-// A message id would add no protection, because the stream forgets message ids after a short
-// duplicate window.
+// before the stream has the command. The letter is removed only after the stream has stored the
+// command. After a crash between these steps, the letter remains and the operator repeats the
+// request. The second request appends another fact and publishes the same bytes. A command that
+// is on the stream twice is carried out once, because id and content are the same. A command
+// that was refused because it has no id becomes a dead letter again. A message id would add no
+// protection, because the stream forgets message ids after a short duplicate window.
 func (a answers) deadRequeue(ctx context.Context, q verbs.DeadRequest) (verbs.Changed, error) {
 	a.oneLetter.Lock() // a second request for the letter then finds it removed
 	defer a.oneLetter.Unlock()

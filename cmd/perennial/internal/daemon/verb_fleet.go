@@ -131,8 +131,8 @@ func retireOne(ctx context.Context, tx *ledger.Tx, q verbs.RetireRequest, id str
 	return true, tx.Append(fact.ProxyRetired{ProxyID: id, By: q.By, Reason: q.Reason, User: fact.UserOf(ctx)})
 }
 
-// reveal records who reads a proxy's credentials, but does not return them. The caller reads
-// them from the provider, so they never pass over NATS.
+// reveal records who reads a proxy's credentials. It does not return the credentials. The caller
+// reads them from the provider, so they never pass over NATS.
 func (a answers) reveal(ctx context.Context, q verbs.RevealRequest) (verbs.Changed, error) {
 	return changeOne(ctx, &q.By, q.Reason, func() error {
 		return a.Ledger().Write(ctx, func(tx *ledger.Tx) error {
@@ -162,8 +162,8 @@ const (
 	// time.
 	listingPage = 1000
 	// changesLeast is the shortest interval between two stores of the same listing. The interval
-	// is also at least changesShare times the duration of the last store, so storing takes at
-	// most a two-hundredth of the time.
+	// is also at least changesShare times as long as the last store took. Storing therefore
+	// takes at most a two-hundredth of the time.
 	changesLeast = 20 * time.Second
 	changesShare = 200
 	// listingFormat is the version of the stored format. A listing with another version is not
@@ -233,8 +233,8 @@ func (a listingSync) syncOnce(ctx context.Context, carried *syncedListing) error
 	return nil
 }
 
-// due reports whether the ledger's proxies may be stored. It returns true after a new listing,
-// or if the last store is long enough ago.
+// due reports whether to store the ledger's proxies. It returns true after a new listing. It
+// also returns true if the interval since the last store has passed.
 func (c *syncedListing) due(finished, now time.Time) bool {
 	return !finished.Equal(c.finished) || now.Sub(c.at) >= max(changesLeast, changesShare*c.took)
 }
@@ -290,9 +290,9 @@ func (a listingSync) writeListing(ctx context.Context, w io.Writer, listing tabl
 }
 
 // loadListing writes the stored listing to the ledger as a separate listing pass, so proxies
-// missing from it count as gone. The expiries in it do not count as read, because a later
-// fact may have changed them. A new leader therefore reads a proxy before it pays for the
-// proxy. loadListing returns ErrLeads if the runner has become the leader.
+// missing from it count as gone. The expiries in the stored listing do not count as read,
+// because a later fact may have changed them. A new leader therefore reads a proxy before it
+// pays for the proxy. loadListing returns ErrLeads if the runner has become the leader.
 func (a listingSync) loadListing(ctx context.Context, pass int64) error {
 	content, err := a.stored().Read(ctx)
 	if err != nil {
@@ -346,8 +346,9 @@ func listingLines(lines *json.Decoder) (page []tables.Proxy, more bool, err erro
 	return page, true, nil
 }
 
-// newSweeper returns the account's sweeper, which publishes commands on the commands stream. At
-// the account's rate gate, its listings yield to all other requests, but have a reserved share.
+// newSweeper returns the account's sweeper, which publishes commands on the commands stream. The
+// sweeper's listings yield to all other requests of the account, but have a reserved share of
+// the account's rate.
 func (a *lifecycle) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error) {
 	return schedules.New(schedules.Config{
 		Account: a.Name, Ledger: a.Ledger(), Provider: heardListing{a.Client, runner}, Publisher: publish.New(a.js()), Clock: time.Now, ProviderTime: runner.ProviderTime,
@@ -372,7 +373,8 @@ func (a *lifecycle) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error) 
 // without the balance.
 const walletTimeout = 30 * time.Second
 
-// walletCents reads the wallet balance. The request passes the rate gate as a listing does.
+// walletCents reads the wallet balance. The request yields to other requests in the same way as
+// a listing.
 func (a *lifecycle) walletCents(ctx context.Context, runner *jobs.Runner) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, walletTimeout)
 	defer cancel()
@@ -421,9 +423,9 @@ func (l heardListing) ProxiesPage(ctx context.Context, r upstream.PageRequest) (
 	return page, err
 }
 
-// listEvery returns how often the account's proxies are listed, or 0 to list as often as
-// schedules and warnings require. If there are neither, it returns an hour, so that the web
-// UI shows which proxies expire.
+// listEvery returns how often the account's proxies are listed. It returns 0 if the schedules
+// and warnings determine how often. Without schedules and warnings, it returns an hour, so that
+// the web UI shows which proxies expire.
 func (a *account) listEvery() time.Duration {
 	if len(a.host.Config.SchedulesOf(a.Name)) == 0 && len(a.config.WarnBefore) == 0 {
 		return time.Hour

@@ -145,7 +145,7 @@ func (a answers) summary(ctx context.Context, q verbs.SummaryRequest) (verbs.Sum
 	return v, err
 }
 
-// addComparison adds the last reconciliation since this process started, if any.
+// addComparison adds the last reconciliation since this process started, if there was one.
 func addComparison(ctx context.Context, l *ledger.Ledger, last jobs.LastReconciliation, v *verbs.Summary) (err error) {
 	if last.At.IsZero() {
 		return nil

@@ -80,8 +80,8 @@ func (a answers) lines(ctx context.Context, q verbs.LinesRequest) (tables.Finish
 	return a.Ledger().Operations.FinishedLines(ctx, q.ID, q.After, limit)
 }
 
-// finishes wakes requests that wait for a command. A single goroutine reads the journal's new
-// rows for all waiting requests, and ends when no request waits.
+// finishes wakes the requests that wait for a command to end. A single goroutine reads the
+// journal's new rows for all of them. The goroutine ends when no request waits.
 type finishes struct {
 	mu      sync.Mutex
 	waiting map[string]*awaited // the key is the command id
@@ -93,9 +93,9 @@ type awaited struct {
 	requests int
 }
 
-// on registers a waiting request for a command. wake is closed when the command may have ended.
-// It stays open for a command that ended before on was called, so the caller must check the
-// ledger after on returns. The caller must call forget unless wake is closed.
+// on registers a request that waits for a command. The wake channel closes when the command may
+// have ended. It stays open for a command that ended before the call, so the caller must check
+// the ledger afterwards. The caller must call forget unless wake is closed.
 func (f *finishes) on(ctx context.Context, l *ledger.Ledger, id string) (wake <-chan struct{}, forget func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -166,8 +166,8 @@ func (f *finishes) wake(id string) {
 	}
 }
 
-// stop ends the reader if no request waits. If all is set, it ends the reader in any case and
-// wakes every waiting request. It reports whether the reader ends.
+// stop ends the reader if no request waits. With all set, it ends the reader even if requests
+// wait, and wakes them. It reports whether the reader ends.
 func (f *finishes) stop(all bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -201,7 +201,7 @@ const (
 )
 
 // waitingInboxes are the inboxes that wait for a command to end. They are lost when the runner
-// stops. A client that repeats its request then gets its answer.
+// stops. If a client repeats its request after that, it gets its answer.
 type waitingInboxes struct {
 	mu     sync.Mutex
 	places map[answerPlace]*inboxWaiter
@@ -222,8 +222,8 @@ type inboxWaiter struct {
 
 type inboxes struct{ *account }
 
-// answerEnd sends the outcome of a duplicate command to its inbox, now or when the command
-// ends. Only an inbox that must wait counts against the limits.
+// answerEnd sends the outcome of a duplicate command to its inbox, now or when the command ends.
+// Only inboxes that must wait count against the limits.
 func (a inboxes) answerEnd(ctx context.Context, inbox, id string) {
 	if a.answerFinished(ctx, inbox, id) {
 		return
@@ -266,8 +266,8 @@ func (a inboxes) answerFinished(ctx context.Context, inbox, id string) bool {
 	return true
 }
 
-// listeners returns the users that listen on an inbox. An external server does not report
-// these users. For such a server, listeners returns the client, which may no longer listen.
+// listeners returns the users that listen on an inbox. An external server does not report the
+// users. In that case, listeners returns the client, even if the client no longer listens.
 func (a inboxes) listeners(inbox string) []string {
 	if a.host.Embedded == nil {
 		return []string{clientOf(inbox)}
@@ -280,8 +280,9 @@ func (a inboxes) listeners(inbox string) []string {
 const nuidPrefix = 12
 
 // clientOf returns the part that all inboxes of a client have in common. It is the user's inbox
-// prefix, such as ann in _INBOX.ann.…, or the client library's random prefix. A client with a
-// new prefix for each inbox evades the limits, which guard against accidents, not attacks.
+// prefix, such as ann in _INBOX.ann.…, or the client library's random prefix. A client that
+// chooses a new prefix for each inbox evades the limits. The limits guard against accidents, not
+// attacks.
 func clientOf(inbox string) string {
 	first, _, _ := strings.Cut(strings.TrimPrefix(inbox, "_INBOX."), ".")
 	return first[:min(len(first), nuidPrefix)]

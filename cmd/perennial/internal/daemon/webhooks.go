@@ -65,7 +65,8 @@ func (a *account) webhookWritten(name string, revision uint64) {
 	}
 }
 
-// measureWebhooks sets the progress metrics of the webhooks on the runner that delivers.
+// measureWebhooks sets the metrics for the progress of webhooks. It sets none for a webhook that
+// this runner does not deliver.
 func (a gauges) measureWebhooks(ctx context.Context, set setter) error {
 	if len(a.webhooks) == 0 {
 		return nil
@@ -96,7 +97,8 @@ func (e webhookEvents) Read(ctx context.Context, from uint64) iter.Seq2[events.E
 	return e.events().Follow(ctx, events.From{Seq: from})
 }
 
-// Ends takes the last sequence from the ledger, whose last rows may not be on the stream yet.
+// Ends returns the first sequence on the stream and the last sequence in the ledger. The
+// ledger's last rows may not be on the stream yet.
 func (e webhookEvents) Ends(ctx context.Context) (first, last uint64, err error) {
 	state, err := e.events().State(ctx)
 	if err != nil {
@@ -106,8 +108,8 @@ func (e webhookEvents) Ends(ctx context.Context) (first, last uint64, err error)
 	return state.First, uint64(head), err
 }
 
-// HashAt also looks on the stream. Archiving removes rows from the ledger, but keeps their
-// events on the stream while a webhook needs them.
+// HashAt looks in the ledger and then on the stream. Archiving removes rows from the ledger, but
+// keeps their events on the stream while a webhook needs them.
 func (e webhookEvents) HashAt(ctx context.Context, seq uint64) (string, bool, error) {
 	hash, found, err := (&journal.Source{Ledger: e.Ledger()}).HashAt(ctx, seq)
 	if found || err != nil {
@@ -195,8 +197,8 @@ func WebhooksOf(ctx context.Context, c *config.Config, q *queue.Queue, account s
 	return all, nil
 }
 
-// NewWebhooks returns the configured webhooks of an account as webhooks that are not
-// started, sorted by name.
+// NewWebhooks returns the status of an account's configured webhooks before their start, sorted
+// by name.
 func NewWebhooks(c *config.Config, account string) (all []webhook.Status) {
 	for _, w := range c.WebhooksOf(account) {
 		all = append(all, webhook.Status{Name: w.Name, Account: account, URL: webhook.Host(w.URL), State: webhookNew})
