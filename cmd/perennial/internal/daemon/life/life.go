@@ -40,7 +40,7 @@ const (
 // Outcomes lists all outcomes.
 var Outcomes = []Outcome{Done, Stop, Refused, HandedOver, Outdated, LeaseLost, Unusable, Failed}
 
-// Arrow is one transition: after Outcome in one of the phases From, the phase To follows.
+// Arrow is one transition. If a phase in From ends with Outcome, the phase To follows.
 type Arrow struct {
 	From    []Phase
 	Outcome Outcome
