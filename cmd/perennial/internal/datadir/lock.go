@@ -20,9 +20,9 @@ var ErrLocked = errors.New("the data directory is in use by another process")
 // LockName is the name of the lock file in a data directory.
 const LockName = "perennial.lock"
 
-// Lock is a process's exclusive right to work in a data directory. It consists of a lock on
-// a file, which all versions of the program take, and a lock on the directory, which
-// survives removal of that file.
+// Lock is a process's exclusive right to work in a data directory. It consists of two locks. All
+// versions of the program take the lock on a file. The lock on the directory survives the
+// removal of that file.
 type Lock struct {
 	path string
 	dir  func() error // unlocks the directory
@@ -64,8 +64,8 @@ func Acquire(dir string) (*Lock, error) {
 	return l, nil
 }
 
-// Await is like Acquire, but waits up to most for another process to end. A killed process
-// keeps its lock until the kernel has cleaned up.
+// Await is like Acquire, but waits for another process to end. The parameter most limits the
+// wait. A killed process keeps its lock until the kernel has cleaned up.
 func Await(ctx context.Context, dir string, most time.Duration) (*Lock, error) {
 	const again = 50 * time.Millisecond
 	for left := most; ; left -= again {
@@ -76,8 +76,8 @@ func Await(ctx context.Context, dir string, most time.Duration) (*Lock, error) {
 	}
 }
 
-// take locks the file that currently has the lock's path. got is false if another process has
-// locked it.
+// take locks the file at the path of the lock. got is false if another process has locked that
+// file.
 func (l *Lock) take() (got bool, err error) {
 	lock, got, err := files.TryLock(l.path)
 	if !got || err != nil {
