@@ -135,9 +135,9 @@ const restoredAdvice = "the ledger was restored from a backup at %s while the ev
 	"stop this runner and run `perennial backup restore --from-events --replace`; the ledger that was there before is beside it, as *.replaced-*"
 
 // FoldRows commits rows to the ledger. If the rows do not follow the ledger's last row, it
-// returns a DivergedError, or ErrLedgerBefore if the rows in between are no longer on the
-// stream. If this version does not know a row, it commits the rows before it and returns a
-// LaterError.
+// returns a DivergedError. If the stream no longer has the rows in between, it returns
+// ErrLedgerBefore instead. If this version does not know a row, it commits the rows before that
+// row and returns a LaterError.
 func (j Journal) FoldRows(ctx context.Context, rows []chain.Row) error {
 	err := j.Ledger.Fold(ctx, rows)
 	broken, ok := errors.AsType[*chain.BrokenError](err)
@@ -208,9 +208,9 @@ func (j Journal) FoldToEnd(ctx context.Context) error {
 	return err
 }
 
-// Compare returns a *outbox.DivergedError if last, the stream's last row, is not the ledger's row
-// of the same number. The error's LedgerHash is "" if the ledger lacks the row. The rows of such
-// a ledger must not be published.
+// Compare compares the stream's last row with the ledger's row of the same number. If they
+// differ, it returns a *outbox.DivergedError. The error's LedgerHash is "" if the ledger lacks
+// the row. The rows of such a ledger must not be published.
 func (j Journal) Compare(ctx context.Context, last events.Event) error {
 	hash, known, err := (&Source{Ledger: j.Ledger, Account: j.Account}).HashAt(ctx, last.Seq)
 	if err != nil || known && hash == last.Hash {
@@ -224,8 +224,8 @@ func (j Journal) Compare(ctx context.Context, last events.Event) error {
 		Reason: HistoryReason(hash, head, last.Seq)}
 }
 
-// Outbox returns the publisher of the ledger's rows. If the stream is the journal, the
-// publisher sends rows before their commit, and otherwise after their commit.
+// Outbox returns the publisher of the ledger's rows. If the stream is the journal, the publisher
+// sends rows before their commit. Otherwise it sends them after their commit.
 func (j Journal) Outbox() *outbox.Outbox {
 	x := outbox.New(j.Queue.JetStream(), j.Account, &Source{Ledger: j.Ledger, Account: j.Account})
 	x.Before = j.Ledger.Follows()
@@ -264,8 +264,9 @@ func (j Journal) Lead(ctx context.Context, outbox *outbox.Outbox) (*ledger.Leade
 	})
 }
 
-// Alone is a ledger that a CLI command writes while no runner leads the account. The caller
-// must have the data directory's lock and, on an external NATS, the account's lease.
+// Alone is a ledger that a CLI command writes while no runner leads the account. The caller must
+// have the lock of the data directory. On an external NATS, it must also have the lease of the
+// account.
 type Alone struct {
 	Path, Account string
 	Queue         *queue.Queue // nil if the ledger's file is the journal
@@ -450,8 +451,9 @@ func (s *Source) HashAt(ctx context.Context, seq uint64) (string, bool, error) {
 	return row.Hash, err == nil, err
 }
 
-// HistoryReason describes how the ledger's file and the stream differ, and gives advice.
-// ownHash is the ledger's hash of the stream's last row, or "" if the ledger ends earlier.
+// HistoryReason describes how the ledger's file and the stream differ, and gives advice. ownHash
+// is the hash of the ledger's row with the number of the stream's last row. It is "" if the
+// ledger ends earlier.
 func HistoryReason(ownHash string, head int64, published uint64) string {
 	if ownHash == "" {
 		return fmt.Sprintf("the ledger file is older than what was published (it ends at %d, the stream at %d): it has forgotten what was sent\n"+
@@ -470,8 +472,8 @@ func HeldFromNote(noted ledger.Published) outbox.Held {
 	return outbox.Held{Last: uint64(noted.Seq), Firm: uint64(noted.FirmSeq)}
 }
 
-// EventsBegin returns a function that returns the latest row at which the events stream may
-// begin, according to the ledger.
+// EventsBegin returns a function that reads from the ledger where the events stream may begin.
+// The function returns the latest row that may be the stream's first row.
 func EventsBegin(l *ledger.Ledger) func(context.Context) (uint64, error) {
 	return func(ctx context.Context) (uint64, error) {
 		seq, err := l.EventsBegin(ctx)
