@@ -5,7 +5,7 @@
 // It promises:
 //
 //   - An operator's pin decides, as long as the pinned node can run the account.
-//   - An account stays with its node unless the balance requires a move.
+//   - An account stays with its node unless a move is needed to balance the load.
 //   - If node B can run an account of node A that is not pinned, then A has at most one
 //     account more than B. If every node can run every account and no account is pinned, the
 //     numbers of accounts differ by at most one.
@@ -94,8 +94,8 @@ func (p *plan) put(account, node string) {
 	p.load[node]++
 }
 
-// stays returns the node that currently leads an account, or "". Heartbeats of different ages
-// may report two such nodes. The account's preference then decides.
+// stays returns the node that currently leads an account. It returns "" if no node does.
+// Heartbeats of different ages may report two leaders. The account's preference then decides.
 func (p *plan) stays(nodes []Node, account string) string {
 	var holders []string
 	for _, n := range nodes {
@@ -110,7 +110,7 @@ func (p *plan) stays(nodes []Node, account string) string {
 }
 
 // leastLoaded returns the node with the fewest accounts among the nodes that can run the
-// account, or "". The account's preference breaks ties.
+// account. It returns "" if no node can. The account's preference breaks ties.
 func (p *plan) leastLoaded(account string) string {
 	able := slices.Collect(maps.Keys(p.able[account]))
 	if len(able) == 0 {
@@ -121,8 +121,9 @@ func (p *plan) leastLoaded(account string) string {
 	})
 }
 
-// even moves one account to a node that has at least two accounts fewer than the account's
-// current node. It reports whether it moved an account.
+// even moves one account, so that the numbers of accounts become more even. The new node must
+// have at least two accounts fewer than the current node. even reports whether it moved an
+// account.
 func (p *plan) even() bool {
 	byLoad := slices.SortedFunc(slices.Values(p.nodes), func(a, b string) int {
 		return cmp.Or(cmp.Compare(p.load[a], p.load[b]), cmp.Compare(a, b))
@@ -136,9 +137,10 @@ func (p *plan) even() bool {
 	return false
 }
 
-// takes returns the account that a node should take over from a node with at least two more
-// accounts, or "". Accounts of the nodes with the most accounts come first. Among these, the
-// account with the strongest preference for this node wins.
+// takes returns an account that the given node should take over. The account's current node must
+// have at least two accounts more than the given node. Accounts of the nodes with the most
+// accounts come first. Among them, the account with the strongest preference for the given node
+// wins. takes returns "" if no account qualifies.
 func (p *plan) takes(to string) string {
 	best := ""
 	for _, a := range slices.Sorted(maps.Keys(p.holder)) {
