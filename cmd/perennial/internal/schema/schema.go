@@ -135,7 +135,7 @@ func (s Schemas) raw(name string) []byte {
 	return text
 }
 
-// Text returns the schema of that name, indented, or "" if there is none.
+// Text returns the schema with this name, indented. It returns "" if there is none.
 func (s Schemas) Text(name string) string {
 	text := jsontext.Value(s.raw(name))
 	if err := text.Indent(layout); err != nil {
