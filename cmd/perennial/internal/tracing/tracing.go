@@ -173,8 +173,8 @@ type Ended struct {
 }
 
 // Send reads the journal rows of a finished command from the ledger and sends the command's
-// trace. stored is when the command.finished event reached the events stream, or zero if
-// unknown.
+// trace. stored is the time when the command.finished event reached the events stream. It is
+// zero if that time is unknown.
 func (t *Tracer) Send(ctx context.Context, l *ledger.Ledger, account string, x Ended, stored time.Time) error {
 	c, err := readTraced(ctx, l, account, x)
 	if err == nil {
@@ -268,8 +268,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// send sends the trace of the command. stored is when the command.finished event reached the
-// events stream, or zero if unknown.
+// send sends the trace of the command. stored has the same meaning as in Send.
 func (c tracedCommand) send(t *Tracer, stored time.Time) {
 	s := spanSender{tracer: t.spans, trace: idsOf(c.account, c.id).trace}
 	end, begin := c.row.Instant(), c.begin()
@@ -297,8 +296,9 @@ func (c tracedCommand) send(t *Tracer, stored time.Time) {
 	}
 }
 
-// begin returns the time of the command's publication or, if that is unknown, of its acceptance. If
-// both times are unknown, it returns the earliest time of the rows that were read.
+// begin returns the time at which the command was published. If that is unknown, it returns the
+// time at which the command was accepted. If both are unknown, it returns the earliest time of
+// the rows that were read.
 func (c tracedCommand) begin() time.Time {
 	for _, at := range []time.Time{c.published, c.accepted} {
 		if !at.IsZero() {
@@ -343,7 +343,8 @@ func (c tracedCommand) addOperation(ctx context.Context, s spanSender, o fact.Fi
 	}
 }
 
-// attempt returns the span of one attempt. came is the row with its result, or nil.
+// attempt returns the span of one attempt. came is the row with the attempt's result, or nil if
+// there is no result.
 func (c tracedCommand) attempt(operation string, sent step, came *step) tracedSpan {
 	x := tracedSpan{
 		id: idsOf(c.account, operation, "attempt", sent.Attempt), name: strings.TrimSpace("send " + string(c.kind)), kind: trace.SpanKindClient, begin: sent.Instant(), end: sent.Instant(),
