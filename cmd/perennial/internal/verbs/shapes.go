@@ -16,9 +16,9 @@ import (
 	"perennial/schedules"
 )
 
-// OperatorRequest is a request about one command or operation, or about the account.
-// CommandID is the id of a command, and OperationID that of an operation. ID may be either,
-// as older clients send it. A request sets at most one of the three.
+// OperatorRequest is a request about a command, about an operation, or about the account. A
+// request sets at most one of the three ids. CommandID identifies a command, and OperationID
+// identifies an operation. ID identifies either of them; older clients set it.
 type OperatorRequest struct {
 	ID          string `json:"id,omitempty" doc:"The id of the command, chosen by its producer. The same id with the same content is always the same command."`
 	CommandID   string `json:"command_id,omitempty" doc:"The id of the command, chosen by its producer."`
@@ -56,8 +56,8 @@ func (q OperatorRequest) Named(id string, as inspect.As) OperatorRequest {
 	return q
 }
 
-// Of returns the request's id and its kind. The kind is "" if the id may be that of either a
-// command or an operation.
+// Of returns the request's id and its kind. The kind is "" if the id may belong to a command or
+// to an operation.
 func (q OperatorRequest) Of() (id string, as inspect.As) {
 	switch {
 	case q.CommandID != "":
@@ -92,17 +92,17 @@ func notNegative(field string, n int) error {
 // MaxListed limits the operations of one list request.
 const MaxListed = 10_000
 
-// StatesRequest asks for the states of commands. Hashes and Messages are empty or have one
-// entry for each id. With Hashes, the content hashes, the response is about exactly that
-// content. With Messages, the hashes of the published messages, it also covers content that
-// the intake could not parse (inspect.StateOf).
+// StatesRequest asks for the states of commands. Hashes and Messages are empty or have one entry
+// for each id. Hashes contains content hashes, and the response is then about exactly that
+// content. Messages contains hashes of the published messages. The response then also covers
+// content that the intake could not parse (inspect.StateOf).
 type StatesRequest struct {
 	IDs      []string `json:"ids" doc:"The ids of the commands."`
 	Hashes   []string `json:"hashes,omitempty" doc:"The content hash of each command. With it, the answer is about exactly that content."`
 	Messages []string `json:"messages,omitempty" doc:"The SHA-256 of each message as published. It finds messages that could not be read."`
 }
 
-// RecordAnswer is a record of money, as it is booked.
+// RecordAnswer is what was booked for a record of money.
 type RecordAnswer struct {
 	Seq   int64  `json:"seq" doc:"The journal row of the record; use it to reverse the record."`
 	Kind  string `json:"kind" doc:"top-up, external, charge or refund."`
@@ -185,8 +185,8 @@ type ProxyAnswer struct {
 	Currency string                   `json:"currency,omitempty" doc:"The currency of the amounts."`
 }
 
-// ListedProxy is a proxy without values that are known to be outdated. It omits an expiry that
-// was read before the proxy's last renewal.
+// ListedProxy is a proxy without outdated values. For example, it omits an expiry that was read
+// before the proxy's last renewal.
 type ListedProxy struct {
 	tables.Proxy
 
@@ -204,7 +204,8 @@ func Listed(p tables.Proxy) ListedProxy {
 	return ListedProxy{Proxy: p, ExpiredBeforeRenewalAt: before}
 }
 
-// RetireRequest retires proxies, so that no schedule renews them, or undoes that.
+// RetireRequest retires proxies, so that no schedule renews them. With Undo, it returns the
+// proxies to their schedules.
 type RetireRequest struct {
 	ProxyIDs []string `json:"proxy_ids" doc:"The provider's ids of the proxies."`
 	By       string   `json:"by" doc:"The name of the person, as given in the request."`
@@ -229,14 +230,14 @@ type WaitRequest struct {
 	TimeoutSeconds int64  `json:"timeout_seconds,omitempty" doc:"How long to wait, at most an hour."`
 }
 
-// WaitAnswer is the data of the command's latest command.finished event, once the command has
-// ended.
+// WaitAnswer says whether the command has ended. If it has, Result is the data of its latest
+// command.finished event.
 type WaitAnswer struct {
 	Finished bool                  `json:"finished" doc:"Whether the command has ended."`
 	Result   *fact.CommandFinished `json:"result,omitempty"`
 }
 
-// LinesRequest asks for the result lines of a command, without the first After lines.
+// LinesRequest asks for the result lines of a command. It skips as many lines as After says.
 type LinesRequest struct {
 	ID    string `json:"id" doc:"The id of the command, chosen by its producer. The same id with the same content is always the same command."`
 	After int    `json:"after,omitempty" doc:"The number of lines that were read before."`
@@ -301,7 +302,7 @@ type Need struct {
 // Text returns the count with its noun.
 func (n Need) Text() string { return english.Plural(int(n.Count), n.One, n.More) }
 
-// WithSchedules returns the needs, extended by the needs of schedules.
+// WithSchedules returns the counts, increased by what the schedules need.
 func (n Needs) WithSchedules(all []schedules.Status) Needs {
 	var held, paused, failing, skipped int64
 	for _, one := range all {
@@ -321,7 +322,7 @@ func (n Needs) WithSchedules(all []schedules.Status) Needs {
 	return n
 }
 
-// Parts returns the known counts that are not 0.
+// Parts returns the counts that are known and not 0.
 func (n Needs) Parts() (parts []Need) {
 	for _, p := range []struct {
 		count *int64

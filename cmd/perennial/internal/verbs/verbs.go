@@ -2,9 +2,9 @@
 // perennial.svc.<account>.<verb>. Each declaration has the name, request type, response
 // type, permitted roles, help and example.
 //
-// The endpoints with their metadata, the permissions of roles, the schemas and the AsyncAPI
-// document are derived from these declarations. So are the requests of the CLI and the web
-// UI, and the table in docs/cli.md. To add a service request, declare it here and add its
+// Everything else is derived from these declarations: the endpoints with their metadata, the
+// permissions of roles, the schemas and the AsyncAPI document, the requests of the CLI and the
+// web UI, and the table in docs/cli.md. To add a service request, declare it here and add its
 // handler in package daemon.
 package verbs
 
@@ -64,8 +64,8 @@ func Served() []service.Verb {
 	return served
 }
 
-// IsCommand reports whether the service request carries out a command. The request is then the
-// command itself.
+// IsCommand reports whether the service request carries out a command. If so, the body of the
+// request is the command.
 func (s Spec) IsCommand() bool { return queue.ValidKind(queue.Kind(s.Name)) == nil }
 
 // The roles that may make a service request. If only operators may make it, the request
