@@ -31,7 +31,7 @@ type change struct {
 
 type formParser func(form func(string) string) (*request, error)
 
-// changeFunc makes a change. said is text that the page shows after success, or "".
+// changeFunc makes a change. The page shows the text said after a success, unless it is "".
 type changeFunc func(ctx context.Context, a Account, by signature) (said string, err error)
 
 // signature is the person who makes a change, the reason and the time.
@@ -40,8 +40,8 @@ type signature struct {
 	at           time.Time
 }
 
-// request is the service request of a change, with the words of the equivalent CLI command. do
-// makes the change. By default, it sends the service request.
+// request is the service request of a change. words are the words of the equivalent CLI command.
+// The do function makes the change; by default it sends the service request.
 type request struct {
 	verb     string
 	question map[string]any
@@ -55,7 +55,8 @@ func newRequest(verb verbs.Spec, words ...string) *request {
 	return r
 }
 
-// set sets a field of the request, and adds the words that set it in the CLI command.
+// set sets a field of the service request. words are the words that set the same value in the
+// equivalent CLI command.
 func (r *request) set(field string, value any, words ...string) {
 	r.question[field] = value
 	r.words = append(r.words, words...)
@@ -89,7 +90,7 @@ type changeAnswer struct {
 	State       string            `json:"state"`
 }
 
-// said describes the change. It returns an error if nothing changed.
+// said describes what changed. It returns an error if nothing changed.
 func (x changeAnswer) said() (string, error) {
 	switch {
 	case x.Changed != nil && *x.Changed == 0 && x.Warning != "":
@@ -109,8 +110,8 @@ func (x changeAnswer) said() (string, error) {
 	return x.Warning, nil
 }
 
-// byID returns the parser for a change of the item whose id is in the form. field is the name
-// of the id in the service request.
+// byID returns the parser for a change of one item. The form contains the item's id. The service
+// request has the id in this field.
 func byID(verb verbs.Spec, field string, command ...string) formParser {
 	return func(form func(string) string) (*request, error) {
 		id := form("id")
@@ -234,8 +235,9 @@ func resolve(form func(string) string) (*request, error) {
 	return r, nil
 }
 
-// unlessCharged answers that nothing was charged. It returns ErrUnconfirmed if the provider may
-// have charged: the charge is in suspense, and the provider's wallet agrees with the ledger.
+// unlessCharged sends the answer that nothing was charged. If the provider may have charged, it
+// returns ErrUnconfirmed instead. This is the case if the charge is in suspense and the
+// provider's wallet agrees with the ledger.
 func (r *request) unlessCharged(ctx context.Context, a Account, by signature) (string, error) {
 	id, _ := r.question["id"].(string)
 	e, err := ask(ctx, a, verbs.Evidence, verbs.OperatorRequest{ID: id})
@@ -245,8 +247,8 @@ func (r *request) unlessCharged(ctx context.Context, a Account, by signature) (s
 	return r.ask(ctx, a, by)
 }
 
-// correct is the parser for a correction of an answer to a review. The correction reverses
-// the answer, or books a charge that was found later.
+// correct is the parser for a correction. A correction reverses an earlier answer to a review,
+// or books a charge that was found later.
 func correct(form func(string) string) (*request, error) {
 	seq, err := strconv.ParseInt(form("id"), 10, 64)
 	if err != nil {
@@ -293,7 +295,7 @@ type confirmView struct {
 // errEdit is the error of a change that a person chose to edit when asked to confirm it.
 var errEdit = errors.New("nothing was changed: enter it again")
 
-// refused returns the text and the status code with which a form is shown again.
+// refused returns the text and the status code for a form that is shown again after an error.
 func refused(why error) (text string, code int) {
 	if errors.Is(why, errEdit) {
 		return "", http.StatusOK
@@ -330,8 +332,8 @@ func showCorrectionAgain(q accountRequest, form func(string) string, why error) 
 	return confirm(q, form, why, confirmView{Change: "correct", Charged: true}, "Confirm the correction", "id", "operation", "amount", "kind", "line", "reason", "back")
 }
 
-// confirm asks to confirm a change. fields names the fields of its form. v.After must be the effect
-// on the wallet in cents, without the amount in the form.
+// confirm returns a page on which a person confirms a change. The page repeats these fields of
+// the form. v.After must be the effect on the wallet in cents, without the amount in the form.
 func confirm(q accountRequest, form func(string) string, why error, v confirmView, title string, fields ...string) (page, error) {
 	b, err := q.account.Ledger().Money.Balance(q.Context(), q.account.AccountName())
 	if v.Charged {
@@ -465,9 +467,8 @@ func publishedID(q accountRequest, form func(string) string) string {
 	return named.ID
 }
 
-// formAgain returns the function that shows the form of a failed change again, with the reason.
-// It returns nil if the form's page cannot show the form again. understood means that the form
-// was valid.
+// formAgain returns the function that shows the form again after a change has failed. It returns
+// nil if the form's page cannot do so. understood means that the form was valid.
 func (s *operationPages) formAgain(q accountRequest, form func(string) string, understood bool, why error) func(accountRequest, func(string) string, error) (page, error) {
 	_, errNone := q.account.Ledger().Operations.Operation(q.Context(), form("id"))
 	switch what := q.PathValue("what"); {

@@ -1,6 +1,7 @@
-// Figures are values that are slow to compute, such as a sum over every entry. They are computed in
-// the background, once for all readers. A page shows the last value with its time, and so does a
-// page whose runner does not answer quickly. Server-sent events tell an open page to reload.
+// Figures are values that are slow to compute, such as a sum over every entry. They are computed
+// in the background, once for all readers. A page shows the last value with its time. If a
+// runner does not answer quickly, the page shows the runner's last answer in the same way.
+// Server-sent events tell an open page to reload.
 
 package web
 
@@ -26,10 +27,10 @@ const (
 	answerWait = time.Second
 	// figureWithin limits the time to compute a figure.
 	figureWithin = 5 * time.Minute
-	// figureShare is the ratio of the pause after a computation to the computation. It limits
-	// one figure to a twentieth of the time.
+	// figureShare is a factor: the pause after a computation is this many times as long as the
+	// computation. Computing a figure therefore takes at most a twentieth of the time.
 	figureShare = 20
-	// quick is the duration up to which a computation needs no pause.
+	// quick is the longest computation that needs no pause.
 	quick = 20 * time.Millisecond
 	// failedShare replaces figureShare after a failure, because the cause may soon be gone.
 	failedShare = 3
@@ -80,14 +81,14 @@ func (f *figures) close() {
 	f.work.Wait()
 }
 
-// edition returns how often pages were notified of a figure.
+// edition returns how many times pages have been notified that a figure is ready.
 func (f *figures) edition() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.told
 }
 
-// next returns a channel that closes when pages are notified of the next figure.
+// next returns a channel that closes when pages are notified that another figure is ready.
 func (f *figures) next() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -116,10 +117,10 @@ type insight struct {
 	figures *figures
 }
 
-// figureOf returns the named figure, which produce computes.
+// figureOf returns the figure with this key. The produce function computes the figure.
 //
 // If the value is older than fresh, and the pause after the last computation has passed, a new
-// computation starts. The older value is returned meanwhile. If there is no value yet, or fresh
+// computation starts, and figureOf returns the older value. If there is no value yet, or fresh
 // is 0, figureOf waits briefly for the new value. If fresh is negative, it always starts a
 // computation and waits briefly.
 func figureOf[T any](ctx context.Context, f *figures, key figureKey, fresh time.Duration, produce func(context.Context) (T, error)) Made[T] {
@@ -165,7 +166,7 @@ func madeOf[T any](one *figure) Made[T] {
 	return out
 }
 
-// peek returns a figure without computing it. asked is false if the figure was never requested.
+// peek returns a figure without computing it. If the figure was never requested, asked is false.
 func peek[T any](f *figures, key figureKey) (m Made[T], asked bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -178,7 +179,8 @@ func peek[T any](f *figures, key figureKey) (m Made[T], asked bool) {
 }
 
 // start returns a figure. It starts a computation if the value is older than fresh and the pause
-// has passed, or always if fresh is negative. reply says that the figure is a runner's answer.
+// has passed. If fresh is negative, it always starts a computation. reply means that the figure
+// is a runner's answer.
 func (f *figures) start(key figureKey, fresh time.Duration, reply bool, produce func(context.Context) (any, error)) *figure {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -203,8 +205,8 @@ func (f *figures) start(key figureKey, fresh time.Duration, reply bool, produce 
 	return one
 }
 
-// pause returns how long after a computation the figure is not computed again. The pause
-// limits the share of time that goes into the figure, and is shorter after a failure.
+// pause returns the time after a computation during which the figure is not computed again. The
+// pause limits the share of time that computing the figure takes. It is shorter after a failure.
 func (one *figure) pause() time.Duration {
 	switch {
 	case one.took < quick:
@@ -301,9 +303,9 @@ func begin[Q, T any](f *figures, a Account, v verbs.Verb[Q, T], question Q, fres
 	})
 }
 
-// sweeps returns the status of an account's schedules, with the plans and pauses that the
-// ledger has now. problem says why the other values are unknown or outdated. It is "" if
-// they are current.
+// sweeps returns the status of an account's schedules. Plans and pauses are those that the
+// ledger has now. problem says why the other values are unknown or outdated. problem is "" if
+// the other values are current.
 func (s *insight) sweeps(ctx context.Context, a Account) (all []schedules.Status, problem string, err error) {
 	made := askNow(ctx, s.figures, a, verbs.Sweeps, struct{}{})
 	all, outdated, err := refresh(ctx, a, s.Clock(), made.Value, made.Known())
@@ -314,7 +316,7 @@ func (s *insight) sweeps(ctx context.Context, a Account) (all []schedules.Status
 	return all, made.problem(), err
 }
 
-// problem returns why there is no current answer, or "" if there is one.
+// problem returns why there is no current answer. It returns "" if there is a current answer.
 func (m Made[T]) problem() string {
 	switch {
 	case m.Err != "":
@@ -395,9 +397,9 @@ func (s *livePages) changes(w http.ResponseWriter, r *http.Request, x session) {
 }
 
 // edition identifies the state that a page shows: the last rows of the visible ledgers, the
-// number of dead letters, which no ledger contains, and the computed figures. A page contains
-// the edition from before its data was read, so it also notices a change that happened before
-// its first event.
+// number of dead letters, and the computed figures. No ledger contains the dead letters. A page
+// contains the edition that was current before the page read its data. The page therefore also
+// notices a change that happened before it received its first event.
 func (s *insight) edition(ctx context.Context, p Person) string {
 	all := []byte(strconv.FormatInt(s.figures.edition(), 10))
 	for _, a := range s.Accounts {
@@ -410,10 +412,11 @@ func (s *insight) edition(ctx context.Context, p Person) string {
 	return string(all)
 }
 
-// lettersFresh is the age at which the number of dead letters is read again.
+// lettersFresh is the age of the number of dead letters at which the number is read again.
 const lettersFresh = 5 * time.Second
 
-// lastLetterCount returns an account's number of dead letters as last read, or 0 if unknown.
+// lastLetterCount returns the last known number of an account's dead letters. It returns 0 if
+// the number is unknown.
 func (s *insight) lastLetterCount(a Account) int64 {
 	one := s.figures.start(figureKey{a.AccountName(), "letters"}, lettersFresh, true, func(ctx context.Context) (any, error) {
 		ctx, cancel := context.WithTimeout(ctx, lettersWithin)

@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// fleetFresh is the age at which a figure about all proxies is computed again.
+	// fleetFresh is the age at which a figure about all proxies is outdated and computed again.
 	fleetFresh = 5 * time.Second
 	// forecastDays is the length of the overview's forecast.
 	forecastDays = 30
-	// uncoveredListed limits the proxies in no schedule that can be listed.
+	// uncoveredListed limits how many proxies without a schedule can be listed.
 	uncoveredListed = 10_000
 )
 
@@ -126,8 +126,8 @@ func (s *insight) forecast(ctx context.Context, a Account) Made[schedules.Foreca
 	})
 }
 
-// pausedShare is the part of a cost that belongs to a schedule paused without an end. The
-// schedule renews nothing until an operator resumes it.
+// pausedShare is a schedule's share of a cost. The schedule is paused without an end, so it
+// renews nothing until an operator resumes it.
 type pausedShare struct {
 	Schedule string
 	Cost     fact.Sum

@@ -24,7 +24,7 @@ import (
 const (
 	// entriesListed limits the journal rows whose entries a page lists.
 	entriesListed = 50
-	// daysListed limits the days with a sum of their own.
+	// daysListed limits the days that are listed with their own sum.
 	daysListed = 31
 	// bookKept is how long sums over the books are reused.
 	bookKept = time.Minute
@@ -141,7 +141,6 @@ func (s *moneyPages) money(q accountRequest) (page, error) {
 	return page{name: "money", title: "Money", data: v}, nil
 }
 
-// byDay compares two sums by their day. The sum of the remaining entries comes last.
 func byDay(a, b tables.BookTotal) int {
 	switch {
 	case a.Rest == b.Rest:
@@ -192,8 +191,8 @@ type statementView struct {
 	Earlier, Later string
 }
 
-// monthOf returns the start of the month in the address, by default of the current month. It
-// returns an error if the month has no statement.
+// monthOf returns the start of the month in the address. Without a month in the address, it
+// returns the start of the current month. It returns an error if the month has no statement.
 func (s *moneyPages) monthOf(q accountRequest) (begin time.Time, err error) {
 	now := s.Clock().UTC()
 	begin, err = time.Parse(monthForm, cmp.Or(q.URL.Query().Get("month"), now.Format(monthForm)))
@@ -259,7 +258,7 @@ func (s *moneyPages) export(q accountRequest) (page, error) {
 	return page{}, err
 }
 
-// file is a response without a total time limit, because each write extends the deadline.
+// file is a response without a limit on its total time: each write extends the deadline.
 type file struct {
 	http.ResponseWriter
 
@@ -277,8 +276,8 @@ func (f *file) Write(p []byte) (int, error) {
 
 func checkKey(what, account string) figureKey { return figureKey{account, "check " + what} }
 
-// prove starts a check in the background, because it takes time here or at the provider. The
-// journal records what a reconciliation finds.
+// prove starts a check in the background, because a check of the ledger or the provider takes
+// time. The journal records what a reconciliation finds.
 func (s *moneyPages) prove(q accountRequest) (page, error) {
 	what, name := q.PathValue("what"), q.account.AccountName()
 	produce := map[string]func(context.Context) (proof, error){
@@ -378,9 +377,9 @@ func (s *insight) books(ctx context.Context, a Account, b tables.Balance) (books
 	return v, err
 }
 
-// compared returns the newer of two reconciliations: the runner's last one, and the last one
-// that these pages requested. It returns nil if neither is known. The result's At is zero if
-// the runner has made none.
+// compared returns the newer of two reconciliations: the last one of the runner, and the last
+// one that these pages requested. It returns nil if neither is known. If the runner has not
+// reconciled yet, the result's At is zero.
 func (s *insight) compared(a Account, shown Made[verbs.AccountView]) *comparison {
 	var newest *comparison
 	if shown.problem() == "" {

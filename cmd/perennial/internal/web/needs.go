@@ -131,8 +131,8 @@ func (n *accountNeeds) countSchedules() {
 	}
 }
 
-// findings returns how many differences from the provider the newest reconciliation found,
-// or nil if there was no reconciliation.
+// findings returns how many differences from the provider the newest reconciliation found. It
+// returns nil if there was no reconciliation.
 func findings(v verbs.Summary, newest *comparison) *int64 {
 	n := v.Needs.Findings
 	if newest == nil || newest.At.IsZero() || v.Books.ComparedAt != nil && !newest.At.After(*v.Books.ComparedAt) {
@@ -146,8 +146,8 @@ func findings(v verbs.Summary, newest *comparison) *int64 {
 
 // refresh updates the runner's answer about the account's schedules with newer plans, runs and
 // pauses from the ledger. If the ledger has a newer run, the values that only the runner knows
-// are removed, and outdated is true. If the runner has not answered, the rows contain only what
-// the ledger knows.
+// are removed, and outdated is true. If the runner has not answered, the result contains only
+// what the ledger knows.
 func refresh(ctx context.Context, a Account, now time.Time, answer []schedules.Status, answered bool) (rows []schedules.Status, outdated bool, err error) {
 	rows = slices.Clone(answer) // all requests share the answer
 	for _, configured := range a.Schedules() {
@@ -225,8 +225,8 @@ type attentionView struct {
 	Currency string
 }
 
-// glance returns the runner's summary of the account without values that take long to compute,
-// because a slow answer would be refreshed rarely.
+// glance returns the runner's summary of the account. It omits values that take long to compute:
+// a slow answer is followed by a long pause, so the page would show old values.
 func (s *insight) glance(ctx context.Context, a Account) Made[verbs.Summary] {
 	return askNow(ctx, s.figures, a, verbs.AtAGlance, verbs.SummaryRequest{NeedsOnly: true})
 }
@@ -249,9 +249,9 @@ func (s *overviewPages) attention(q accountRequest) (page, error) {
 	return page{name: "attention", title: "Needs attention", data: v}, err
 }
 
-// attentionList returns the list of what needs an operator. The list has an entry for each
-// plan and for each of the first needsListed reviews and refused commands, and a count for
-// everything else.
+// attentionList returns the list of what needs an operator. Each plan has an entry. The first
+// needsListed reviews and the first needsListed refused commands also have entries. The list
+// counts everything else.
 func (s *insight) attentionList(ctx context.Context, a Account) (v attentionView, err error) {
 	n, err := s.needs(ctx, a)
 	if err != nil {
@@ -278,7 +278,7 @@ func (s *insight) attentionList(ctx context.Context, a Account) (v attentionView
 	return v, nil
 }
 
-// planText describes what a plan that needs approval renews, and its cost.
+// planText describes a plan that needs approval: the number of renewals, and the cost.
 func planText(ctx context.Context, a Account, plan string) string {
 	v, err := approvalOf(ctx, a.Ledger(), plan)
 	if err != nil || v == nil {
@@ -331,8 +331,9 @@ func (v *attentionView) addReviews(account string, n accountNeeds) {
 	}
 }
 
-// pauseText describes a pause: who paused, since when, until when, and why. It says what is paused
-// only for one kind of operation, because the page already shows the account.
+// pauseText describes a pause: who paused, since when, until when, and why. If only one kind of
+// operation is paused, it names the kind. Otherwise it names nothing, because the page already
+// shows the account.
 func pauseText(p tables.Pause, now time.Time) string {
 	what := "paused"
 	if p.Scope != decide.ScopeAccount {
@@ -368,7 +369,6 @@ func pausesText(all []tables.Pause, now time.Time) string {
 	return strings.Join(texts, "; ")
 }
 
-// sendsNoRenewals reports whether renewals are paused.
 func sendsNoRenewals(all []tables.Pause) bool {
 	for _, p := range all {
 		if p.Scope == decide.ScopeAccount || p.Scope == string(fact.KindRenewal) {
@@ -452,7 +452,8 @@ type answeredView struct {
 	Done int
 }
 
-// resolveSeveral answers several reviews in turn, each as the operation's page does.
+// resolveSeveral answers several reviews in turn. Each answer has the same effect as an answer
+// on the operation's page.
 func (s *operationPages) resolveSeveral(q accountRequest) (page, error) {
 	name := q.account.AccountName()
 	if !q.session.MayChange(name) {
@@ -581,7 +582,7 @@ func letterOf(l Letter) letterView {
 	return v
 }
 
-// showLetterAgain shows the form with a correction that was not published, and the reason.
+// showLetterAgain shows a form with a correction that was not published. The form says why.
 func (s *operationPages) showLetterAgain(q accountRequest, form func(string) string, why error) (page, error) {
 	ctx, cancel := context.WithTimeout(q.Context(), askWithin)
 	defer cancel()

@@ -60,8 +60,8 @@ type operationsView struct {
 	form url.Values
 }
 
-// foundRow is one search result. Charged and Refunded are in cents. For a command they are sums
-// over its operations.
+// foundRow is one search result. Charged and Refunded are in cents. For a command, they are the
+// sums of all its operations.
 type foundRow struct {
 	ID, What, State   string
 	Charged, Refunded int64
@@ -80,7 +80,7 @@ func (v *operationsView) FoundText() string {
 	return count
 }
 
-// Further returns the address of the next results, or "".
+// Further returns the address of the next results. It returns "" if there are no more.
 func (v *operationsView) Further() string {
 	next := v.Skipped + len(v.Found)
 	if next >= len(v.Trace.Value) {
@@ -159,7 +159,8 @@ func (s *operationPages) operations(q accountRequest) (page, error) {
 	return page{name: "operations", title: "Operations", data: &v}, nil
 }
 
-// currencyOf returns an account's currency, or "" before ledger.opened.
+// currencyOf returns an account's currency. It returns "" if the ledger has no fact
+// ledger.opened yet.
 func currencyOf(ctx context.Context, a Account) (string, error) {
 	currency, err := a.Ledger().Currency(ctx)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -168,7 +169,7 @@ func currencyOf(ctx context.Context, a Account) (string, error) {
 	return currency, err
 }
 
-// read reads one page of the list into the rows. If a filter is invalid, it only sets Wrong.
+// read adds one page of the list to the rows. If a filter is invalid, it only sets Wrong.
 func (v *operationsView) read(ctx context.Context, l *ledger.Ledger, form url.Values) error {
 	name, value, labelled := strings.Cut(v.Label, "=")
 	query := tables.OperationsQuery{State: v.State, Kind: v.Kind, Name: name, Value: value, Schedule: v.Schedule, Before: tables.CursorOf(form.Get("before")), Limit: listed}
@@ -335,8 +336,8 @@ func foundOf(ctx context.Context, l *ledger.Ledger, id string) (foundRow, error)
 	return foundRow{id, what, string(o.State), o.ChargedCents, o.RefundedCents}, err
 }
 
-// found returns the address of the command, operation, provider order or proxy with the given
-// id, or "".
+// found returns the address of an item's page. The item is the command, operation, provider
+// order or proxy with this id. It returns "" if there is none.
 func found(ctx context.Context, a Account, id string) string {
 	l := a.Ledger()
 	if status, err := inspect.Brief(ctx, l, id, ""); err == nil {
@@ -364,15 +365,15 @@ func addressOf(a Account, page, id string) string {
 }
 
 const (
-	// siblingsShown limits the command's other operations on the page.
+	// siblingsShown limits how many other operations of the same command the page shows.
 	siblingsShown = 100
-	// linesShown limits the lines for which the page shows other operations of the proxy. An
-	// operation has at most this many lines.
+	// linesShown limits for how many proxies of the operation the page shows earlier and later
+	// operations. An operation has at most this many proxies.
 	linesShown = 100
 	// bookedShown limits the ledger entries on the page.
 	bookedShown = 40
-	// factsShown limits the facts on the page. If there are more, the page shows the first and
-	// the last of them, half of the limit each.
+	// factsShown limits the facts on the page. If there are more, the page shows the first half
+	// and the last half of this number.
 	factsShown = 200
 )
 
@@ -429,8 +430,8 @@ type correction struct {
 	Typed                    *answerForm // submitted values; nil if the form was not submitted
 }
 
-// Corrections returns the forms that correct an answer: one that takes back a charge, if
-// there is one, and one that books a further charge.
+// Corrections returns the forms that correct an answer. One form takes back a charge, and is
+// included only if there is a charge. The other form books a further charge.
 func (v *operationView) Corrections(g bookedAnswer) (all []correction) {
 	net := g.ChargedCents + g.Corrected
 	if net > 0 {
@@ -450,8 +451,8 @@ func (v *operationView) Corrections(g bookedAnswer) (all []correction) {
 	return all
 }
 
-// Unplaced returns why a correction was not accepted, if the page no longer has its form.
-// Otherwise it returns "".
+// Unplaced returns why a correction was not accepted. It returns "" if no correction was
+// submitted, or if the page has a form that shows the reason.
 func (v *operationView) Unplaced() string {
 	if v.Typed.Seq == "" {
 		return ""
@@ -485,8 +486,8 @@ func (v *operationView) addCorrection(seq int64, f fact.LedgerRecorded, roots ma
 	}
 }
 
-// answerForm is a submitted form, with the reason why it was not accepted. Seq and Kind are set
-// for a correction.
+// answerForm is a submitted form, with the reason why the answer was not accepted. Seq and Kind
+// are set only for a correction.
 type answerForm struct{ Answer, Amount, Order, Line, Reason, Wrong, Seq, Kind string }
 
 func (v *operationView) Pending() bool { return v.asking }
@@ -503,7 +504,8 @@ type factRow struct {
 	Pretty  string
 }
 
-// proxyHistory is a line with the previous and the next operation for its proxy.
+// proxyHistory is one proxy of a renewal. Before and After are the previous and the next
+// operation for the same proxy.
 type proxyHistory struct {
 	tables.RenewalLine
 	Claimed       bool
@@ -514,7 +516,7 @@ func (s *operationPages) operation(q accountRequest) (page, error) {
 	return s.showOperation(q, q.URL.Query().Get("id"), http.StatusOK, answerForm{})
 }
 
-// showOperation returns an operation's page, with the given values in its form.
+// showOperation returns an operation's page. The page's form contains the typed values.
 func (s *operationPages) showOperation(q accountRequest, id string, code int, typed answerForm) (page, error) {
 	ctx := q.Context()
 	command, same, err := briefOf(ctx, q.account.Ledger(), id)
@@ -629,7 +631,7 @@ func (v *operationView) readFacts(ctx context.Context, a Account, id string) err
 	return nil
 }
 
-// choose groups the possible answers by proxy, or by operation.
+// choose groups the possible answers by proxy. Answers about the whole operation form one group.
 func (v *operationView) choose() {
 	for _, a := range v.Answers {
 		i := slices.IndexFunc(v.Choices, func(c choice) bool { return c.ProxyID == a.ProxyID })
@@ -714,8 +716,8 @@ func happensNext(o fact.Operation, waitsFor string) string {
 }
 
 // evidence returns what the ledger knows about an operation. For an operation in review, it
-// returns the runner's evidence instead, which includes what the provider shows. asking is
-// true until the runner has answered.
+// returns the runner's evidence, which includes what the provider shows. asking means that the
+// runner has not answered yet.
 func (s *insight) evidence(ctx context.Context, a Account, o fact.Operation) (e inspect.Evidence, asking bool, err error) {
 	if e, err = inspect.CollectEvidence(ctx, a.Ledger(), nil, o.ID); err != nil {
 		return e, false, err

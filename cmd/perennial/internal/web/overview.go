@@ -48,7 +48,7 @@ type accountCard struct {
 	Broken        string // why the ledger cannot be read
 }
 
-// NeedsLevel returns the color of what needs an operator.
+// NeedsLevel returns the color in which the card shows the needs.
 func (c accountCard) NeedsLevel() string {
 	switch {
 	case c.Needs == nil:
@@ -77,8 +77,8 @@ func (c accountCard) soon(from, to int) (n int64) {
 	return n
 }
 
-// ExpiringLevel returns the color of the expiries. It returns "", for grey, if the counts
-// are unknown.
+// ExpiringLevel returns the color in which the card shows the expiries. It returns "", for grey,
+// if the counts are unknown.
 func (c accountCard) ExpiringLevel() string {
 	switch {
 	case !c.Expiries.Known() || !c.Uncovered.Known():
@@ -91,8 +91,8 @@ func (c accountCard) ExpiringLevel() string {
 	return "ok"
 }
 
-// CostLevel returns the color of the forecast. It returns "", for grey, if there is no
-// forecast or no schedule, or if the result depends on an unknown price.
+// CostLevel returns the color in which the card shows the forecast. It returns "", for grey, if
+// there is no forecast or no schedule, or if the result depends on an unknown price.
 func (c accountCard) CostLevel() string {
 	f := c.Forecast.Value
 	switch {

@@ -53,8 +53,8 @@ func (v *proxiesView) Filtered() bool {
 	return v.Query != "" || v.Country != "" || v.Label != "" || v.Schedule != "" || v.State != ""
 }
 
-// parts are the query fields that select a section of the list. The last two select the
-// page.
+// parts are the query fields that select a section of the list. The fields "after" and "behind"
+// select the page within the section.
 var parts = []string{"within", "uncovered", "due", "from", "until", "by", "after", "behind"}
 
 // With returns the address of another section of the list with unchanged filters.
@@ -68,8 +68,8 @@ func (v *proxiesView) With(field, value string) string {
 	return "?" + form.Encode()
 }
 
-// Part returns the query fields that a filter form keeps. Filters do not apply to the
-// section "uncovered".
+// Part returns the query fields that stay in the address when a person submits a filter form.
+// The field "uncovered" does not stay, because filters do not apply to that section.
 func (v *proxiesView) Part() map[string]string {
 	fields := map[string]string{}
 	for _, name := range parts[:len(parts)-2] {
@@ -90,8 +90,8 @@ type proxyRow struct {
 
 const (
 	proxiesShown = 200
-	// proxiesStep is the number of proxies that are read at a time if the ledger cannot apply
-	// all filters. proxiesSteps limits the reads for one page.
+	// proxiesStep and proxiesSteps apply if the ledger cannot apply all filters. proxiesStep is
+	// the number of proxies that are read at a time. proxiesSteps limits the reads for one page.
 	proxiesStep, proxiesSteps = 500, 10
 )
 
@@ -162,8 +162,8 @@ func instantOf(text string) (time.Time, error) {
 	return dayOf(text)
 }
 
-// placeAfter returns the proxy after which the requested page begins. ok is false for the first
-// page.
+// placeAfter returns the last proxy of the previous page. ok is false if the first page is
+// requested.
 func placeAfter(form url.Values) (p tables.ExpiryPlace, ok bool) {
 	at, id, found := strings.Cut(form.Get("behind"), "~")
 	var err error
@@ -216,7 +216,7 @@ func (s *proxyPages) pricedRow(ctx context.Context, a Account, v *proxiesView, p
 	return row
 }
 
-// kindFresh is the age at which a price is looked up again.
+// kindFresh is the age at which a price is outdated and looked up again.
 const kindFresh = 10 * time.Minute
 
 // bySchedule reports whether the requested state depends on schedules.
@@ -229,8 +229,8 @@ func (v *proxiesView) fits(row proxyRow) bool {
 	return (v.Schedule == "" || row.Schedule == v.Schedule) && (!v.bySchedule() || row.State == v.State)
 }
 
-// query returns the ledger query. ok is false if the filters are invalid, or if the coverage
-// they need is not ready yet.
+// query returns the ledger query. ok is false if the filters are invalid. ok is also false if
+// the filters need to know the schedule of each proxy and this is not known yet.
 func (v *proxiesView) query(x span) (query tables.ProxiesQuery, ok bool) {
 	name, value, labelled := strings.Cut(v.Label, "=")
 	if v.Label != "" && (!labelled || name == "") {
@@ -252,8 +252,8 @@ func (v *proxiesView) query(x span) (query tables.ProxiesQuery, ok bool) {
 	return query, true
 }
 
-// list adds a page of the proxies that expire in a span, match the filters and satisfy keep.
-// It adds nothing if the filters depend on schedules and the coverage is not ready yet.
+// list adds a page of proxies. The proxies expire in the span x, match the filters and satisfy
+// keep. It adds nothing if v.query returns false.
 func (s *proxyPages) list(q accountRequest, v *proxiesView, x span, keep func(tables.PricedProxy) bool) error {
 	query, ok := v.query(x)
 	if !ok {
@@ -286,8 +286,8 @@ func (s *proxyPages) list(q accountRequest, v *proxiesView, x span, keep func(ta
 	return nil
 }
 
-// addNamed adds a proxy that never expires if its complete id was searched and the list is
-// empty. Lists by expiry do not contain such a proxy.
+// addNamed adds a proxy that never expires, because lists by expiry do not contain it. It does
+// so only if the list is empty and the person searched for the proxy's complete id.
 func (v *proxiesView) addNamed(q accountRequest) error {
 	others := v.Country + v.Label + v.Schedule + v.State + v.Within + v.Due + v.From + v.Until
 	if v.Query == "" || others != "" || len(v.Rows) > 0 {
@@ -419,7 +419,7 @@ func (s *proxyPages) proxy(q accountRequest) (page, error) {
 	return page{name: "proxy", title: "Proxy " + id, data: v}, nil
 }
 
-// why says whether a proxy will be renewed, and gives the reason if not.
+// why returns whether a proxy will be renewed. If it will not, the result contains the reason.
 func (s *insight) why(ctx context.Context, a Account, v *proxyView) (out schedules.RenewalOutlook, err error) {
 	from := schedules.RenewalOutlookFrom{
 		Proxy: v.Proxy, Listed: v.Listed, Gone: v.Gone, Renewals: v.Renewals, Now: s.Clock(), Coverage: v.Coverage.Value, NoCoverage: v.Coverage.Err,
@@ -440,7 +440,7 @@ func (s *insight) why(ctx context.Context, a Account, v *proxyView) (out schedul
 	return from.Outlook(ctx)
 }
 
-// statusOf returns a schedule's status, or why the status is unknown.
+// statusOf returns a schedule's status. If the status is unknown, problem says why.
 func (s *insight) statusOf(ctx context.Context, a Account, name string) (status schedules.Status, problem string) {
 	n, err := s.needs(ctx, a)
 	switch {
@@ -452,9 +452,9 @@ func (s *insight) statusOf(ctx context.Context, a Account, name string) (status 
 	return schedules.StatusOf(n.Schedules, name)
 }
 
-// plan returns what a schedule would renew if it ran now, from the account's leader. Each
-// page computes the plan again, unless the last computation took long. A plan from before
-// the last run is not shown, because a run changes why a proxy is skipped.
+// plan asks the account's leader what a schedule would renew if it ran now. Each page computes
+// the plan again, unless the last computation took long. A plan from before the last run is not
+// shown, because a run changes why a proxy is skipped.
 func (s *insight) plan(ctx context.Context, a Account, schedule string) Made[plans.Plan] {
 	within := func(fresh time.Duration) Made[plans.Plan] {
 		return figureOf(ctx, s.figures, figureKey{a.AccountName(), "plan " + schedule}, fresh, func(ctx context.Context) (plans.Plan, error) {
@@ -470,7 +470,8 @@ func (s *insight) plan(ctx context.Context, a Account, schedule string) Made[pla
 	return made
 }
 
-// lastPlanned returns the time of a schedule's last plan, or zero if that is unknown.
+// lastPlanned returns the time of a schedule's last plan. It returns the zero time if that is
+// unknown.
 func lastPlanned(ctx context.Context, l *ledger.Ledger, schedule string) time.Time {
 	last, err := l.Sweeps.LastSlot(ctx, schedule)
 	if err != nil {
@@ -517,10 +518,10 @@ func (c Credential) Text() string { return c.read() }
 // Format prints "[redacted]" for every formatting verb.
 func (c Credential) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("[redacted]")) }
 
-// reveal responds with a proxy's credentials after the journal has recorded the reader and
-// the reason. This process reads the credentials from the provider, so no other connection
-// carries them. The response to a POST is not stored. To see the credentials again, the
-// person must send the form again, which the journal records again.
+// reveal responds with a proxy's credentials after the journal has recorded the reader and the
+// reason. This process reads the credentials from the provider itself, so they pass over no
+// other connection. No cache stores the response, because it answers a POST. To see the
+// credentials again, the person must send the form again. The journal records each time.
 func (s *proxyPages) reveal(q accountRequest) (page, error) {
 	name, id, reason := q.account.AccountName(), q.PostFormValue("id"), strings.TrimSpace(q.PostFormValue("reason"))
 	refuse := func(code int, why string) (page, error) {

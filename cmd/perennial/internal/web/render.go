@@ -26,7 +26,6 @@ var pageNames = []string{
 	"revealed", "webhooks", "dead", "letter", "runners", "attention", "confirm", "accounts",
 }
 
-// pages parses the templates of all pages on first use.
 var pages = sync.OnceValue(func() map[string]*template.Template {
 	all := make(map[string]*template.Template, len(pageNames))
 	for _, name := range pageNames {
@@ -179,8 +178,8 @@ func lag(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// to returns the address of an account's page. query alternates the names and values of
-// query fields. Empty values are omitted.
+// to returns the address of an account's page. The parameter query contains names of query
+// fields, each followed by its value. Empty values are omitted.
 func to(account, page string, query ...string) string {
 	values := url.Values{}
 	for i := 0; i+1 < len(query); i += 2 {
@@ -221,7 +220,7 @@ type scheduleRows struct {
 
 type exportLinks struct{ Account, Month string }
 
-// Exports returns the labels of the links by file extension.
+// Exports maps a file extension to the label of the link to the file.
 func (exportLinks) Exports() map[string]string {
 	return map[string]string{"csv": "Entries, CSV", "jsonl": "Entries, JSON lines", "beancount": "Beancount", "statement.csv": "Statement, CSV"}
 }

@@ -57,7 +57,7 @@ type skippedView struct {
 
 func (v *scheduleView) Pending() bool { return v.Planned && v.Plan.Pending() }
 
-// approval is what a plan that needs approval renews.
+// approval describes a plan that needs approval.
 type approval struct {
 	Rows  []plans.Included // the first proxies
 	All   int
@@ -156,8 +156,8 @@ func (v *scheduleView) fillNext(one plans.Schedule, now time.Time) {
 	}
 }
 
-// approvalOf returns what a plan that needs approval renews, nearest expiry first. It
-// returns nil if there is no such plan, or if its row no longer exists.
+// approvalOf describes a plan that needs approval. The renewals are sorted, nearest expiry
+// first. It returns nil if there is no such plan, or if its row no longer exists.
 func approvalOf(ctx context.Context, l *ledger.Ledger, plan string) (*approval, error) {
 	slots, err := l.Sweeps.HeldSlots(ctx, plan)
 	if err != nil || len(slots) == 0 {
@@ -192,7 +192,8 @@ func approvalOf(ctx context.Context, l *ledger.Ledger, plan string) (*approval, 
 	return v, nil
 }
 
-// addEarlier notes how many proxies earlier parts of the plan's run have renewed.
+// addEarlier notes how many proxies the run has already renewed. A run can have several parts,
+// each with its own plan. This plan belongs to a later part.
 func (v *approval) addEarlier(ctx context.Context, l *ledger.Ledger, f fact.SweepPlanned, currency string) error {
 	runs, err := schedules.Runs(ctx, l, f.Schedule, slotsShown)
 	i := slices.IndexFunc(runs, func(r *schedules.Run) bool { return r.Began.Equal(*f.Of) })

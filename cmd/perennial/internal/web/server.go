@@ -40,7 +40,7 @@ type Account interface {
 	Schedules() []plans.Schedule
 	ReadList(name string) ([]byte, error)
 	// Ask makes a service request to the account's leader, on whichever machine it runs. The
-	// fields by and reason of the request must be the person's.
+	// fields by and reason of the request must contain what the signed-in person gave.
 	Ask(ctx context.Context, verb string, question, answer any) error
 	Letters
 	Webhooks() Webhooks
@@ -53,7 +53,7 @@ type Letters interface {
 	// Letters yields the dead letters after a sequence.
 	Letters(ctx context.Context, after uint64) iter.Seq2[Letter, error]
 	CountLetters(ctx context.Context) (int64, error)
-	// Letter returns one dead letter, or ErrNoLetter.
+	// Letter returns one dead letter. It returns ErrNoLetter if there is none.
 	Letter(ctx context.Context, seq uint64) (Letter, error)
 	// Requeue publishes a corrected command instead of a dead letter. by is the person's name.
 	// It refuses a command that the intake would refuse.
@@ -182,7 +182,7 @@ type frame struct {
 	insight  *insight
 }
 
-// account returns an account that a person may see, or nil.
+// account returns an account that a person may see. It returns nil if there is no such account.
 func (s *frame) account(p Person, name string) Account {
 	for _, a := range s.Accounts {
 		if a.AccountName() == name && p.MaySee(name) {
@@ -271,7 +271,7 @@ func (s *frame) navigation(ctx context.Context, p Person, account string) []page
 	return all
 }
 
-// sectionOf maps pages that are not in the navigation to their section of it.
+// sectionOf maps a page that is not in the navigation to the section that is highlighted there.
 var sectionOf = map[string]string{
 	"reviews": "attention", "answered": "attention", "dead": "attention", "letter": "attention", "operation": "operations", "schedule": "schedules", "proxy": "proxies", "revealed": "proxies", "statement": "money",
 }
@@ -357,8 +357,9 @@ type auth struct {
 	logins   *rate.Limiter
 }
 
-// guarded refuses requests for unknown host names, which DNS rebinding uses, and changes requested
-// by other sites. Its headers forbid caching, frames, and content from other servers.
+// guarded refuses requests for unknown host names, because DNS rebinding uses such names. It
+// also refuses changes that other sites request. Its headers forbid caching, frames, and content
+// from other servers.
 func (s *auth) guarded(next http.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
 	crossOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -389,10 +390,10 @@ func (s *auth) guarded(next http.Handler) http.Handler {
 // maxForm limits the size of a form, in bytes.
 const maxForm = 64 << 10
 
-// current returns the session of a request. ok is false if there is none. A person named by
-// a trusted proxy takes precedence over the cookie. A session that began with a token ends
-// when the token is removed from the tokens file, and has the role that the file currently
-// gives. If current returns an error, the request must be refused.
+// current returns the session of a request. ok is false if there is none. A person named by a
+// trusted proxy takes precedence over the cookie. A session that began with a token ends when
+// the token is removed from the tokens file. It always has the role that the file gives now. If
+// current returns an error, the request must be refused.
 func (s *auth) current(r *http.Request) (x session, ok bool, err error) {
 	if p, named, err := s.Identity.of(r); named {
 		if err != nil {
@@ -413,8 +414,9 @@ func (s *auth) current(r *http.Request) (x session, ok bool, err error) {
 	return x, ok, nil
 }
 
-// signedIn wraps a handler for signed-in people. It redirects other requests for pages to
-// the login, and refuses the rest. A POST also needs the session's form token.
+// signedIn wraps a handler for signed-in people. Without a login, it redirects a request for a
+// page to the login page, and refuses any other request. A POST also needs the session's form
+// token.
 func (s *auth) signedIn(next func(http.ResponseWriter, *http.Request, session)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		x, ok, err := s.current(r)
@@ -434,9 +436,9 @@ func (s *auth) signedIn(next func(http.ResponseWriter, *http.Request, session)) 
 	}
 }
 
-// MayRead reports whether a program may read data about every account. The request needs the
-// session of a person who may see every account, or the code of such a person's one-time
-// link as bearer token. MayRead uses up the code.
+// MayRead reports whether a program may read data about every account. The person who sends the
+// request must be allowed to see every account. The request contains the person's session, or
+// the code of a one-time link as bearer token. MayRead uses up the code.
 func (s *auth) MayRead(r *http.Request) bool {
 	p := Person{Accounts: []string{""}}
 	if code, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {

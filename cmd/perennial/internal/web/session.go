@@ -49,7 +49,7 @@ func (p Person) MaySee(account string) bool {
 	return len(p.Accounts) == 0 || slices.Contains(p.Accounts, account)
 }
 
-// MayChange reports whether the person may change an account.
+// MayChange reports whether the person may make changes in an account.
 func (p Person) MayChange(account string) bool { return p.Role == Operator && p.MaySee(account) }
 
 const (
@@ -90,8 +90,8 @@ func Key(path string, makeIt bool) ([]byte, error) {
 	return key, nil
 }
 
-// closed returns a check of the key's file. If the runner reads it, the check removes the
-// permissions of others, which a copied data directory may have.
+// closed returns a check of the key's file. In the runner, the check removes the permissions of
+// other users, which a copied data directory may have.
 func closed(runner bool) func(path string, info fs.FileInfo) error {
 	return func(path string, info fs.FileInfo) error {
 		if !runner || info.Mode().Perm()&0o077 == 0 {
@@ -176,13 +176,14 @@ func newSessions(key []byte, clock func() time.Time) *sessions {
 	return &sessions{key: key, clock: clock, started: clock(), spent: map[string]time.Time{}}
 }
 
-// begin returns the cookie of a new session. token is the hash of a token, or "" for a link.
+// begin returns the cookie of a new session. If a token began the session, token is its hash. If
+// a link began it, token is "".
 func (s *sessions) begin(p Person, token string) string {
 	return sign(s.key, forSession, session{Person: p, ID: rand.Text(), Expires: s.clock().Add(sessionLife).UTC(), Token: token})
 }
 
-// read returns the session of a cookie. ok is false if the cookie is invalid or the session has
-// ended.
+// read returns the session to which a cookie belongs. ok is false if the cookie is invalid or
+// the session has ended.
 func (s *sessions) read(cookie string) (x session, ok bool) {
 	if !verify(s.key, forSession, cookie, &x) || !x.Expires.After(s.clock()) {
 		return session{}, false
@@ -199,7 +200,7 @@ func (s *sessions) end(x session) {
 	s.spend(x.ID, x.Expires)
 }
 
-// redeem returns the person for whom a one-time code was made, and marks the code as used.
+// redeem returns the person who may sign in with a one-time code. It marks the code as used.
 func (s *sessions) redeem(code string) (p Person, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,7 +211,7 @@ func (s *sessions) redeem(code string) (p Person, ok bool) {
 	return x.Person, ok
 }
 
-// named returns the person for whom a one-time code was made. The code stays unused.
+// named is like redeem, but leaves the code unused.
 func (s *sessions) named(code string) (p Person, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,7 +234,7 @@ func (s *sessions) valid(code string) (x link, ok bool) {
 	return x, true
 }
 
-// spend records an id until a time, and forgets ids whose time has passed.
+// spend makes an id invalid until the given time. It also forgets ids whose time has passed.
 func (s *sessions) spend(id string, until time.Time) {
 	now := s.clock()
 	for id, until := range s.spent {
@@ -381,8 +382,8 @@ var (
 
 var headerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,63}$`)
 
-// otherHeaders cannot be the identity header, because clients set them or they have another
-// purpose.
+// otherHeaders lists headers that must not be configured as the identity header, because clients
+// set them or they have another purpose.
 var otherHeaders = []string{"Authorization", "Cookie", "Forwarded", "Host", "Origin", "Referer", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip"}
 
 // NewIdentity returns the identity that http.identity configures. If header is "", it returns
@@ -425,8 +426,8 @@ func NewIdentity(header string, trusted []string, people []Person) (Identity, er
 	return i, nil
 }
 
-// of returns the person whom a trusted proxy names. named is false if no trusted proxy names a
-// person, so the request needs a login. Only the connection's peer address decides whether the
+// of returns the person whom a trusted proxy names. If no trusted proxy names a person, named is
+// false, and the request needs a login. Only the connection's peer address decides whether the
 // proxy is trusted, never a header. The name must exactly match a configured name.
 func (i Identity) of(r *http.Request) (p Person, named bool, err error) {
 	if i.header == "" || !i.trusts(r.RemoteAddr) {
@@ -459,8 +460,8 @@ func (i Identity) trusts(peer string) bool {
 const forIdentity = "perennial identity"
 
 // identified returns the session of a person named in a header. The session has no cookie and
-// lasts while the proxy names the person. Its form tokens stay valid until the end of the next
-// period of sessionLife.
+// lasts while the proxy names the person. Time is divided into periods of sessionLife. A form
+// token stays valid until the end of the period that follows its own.
 func (s *sessions) identified(p Person) session {
 	now := s.clock()
 	period := now.Unix() / int64(sessionLife/time.Second)
@@ -481,8 +482,9 @@ type loginView struct {
 
 const linkUsed = "This link was used before, or is older than five minutes, or than the last start. `perennial web login` prints another one."
 
-// loginPage asks for a token, or to confirm a one-time code. Opening a link does not use up
-// its code, because mail programs preview links. It does not end the current session either.
+// loginPage asks for a token, or to confirm a one-time code. Opening a link does not use up the
+// link's code, because mail programs preview links. Opening a link does not end the current
+// session either.
 func (s *auth) loginPage(w http.ResponseWriter, r *http.Request) {
 	if _, named, err := s.Identity.of(r); named && err == nil {
 		http.Redirect(w, r, localPath(r.URL.Query().Get("next")), http.StatusSeeOther) //nolint:gosec // localPath excludes other sites
@@ -540,9 +542,9 @@ func (s *auth) login(w http.ResponseWriter, r *http.Request) {
 	s.enter(w, r, p, token, localPath(r.PostFormValue("next")))
 }
 
-// refuseLogin counts a failed login and asks again. After too many, it only writes an error. A
-// valid code or token is always accepted, even while others are guessing. This is safe because a
-// token has 256 random bits and a code is signed.
+// refuseLogin counts a failed login and asks again. After too many failed logins, it only writes
+// an error. A valid code or token is always accepted, even while others are guessing. This is
+// safe because a token has 256 random bits and a code is signed.
 func (s *auth) refuseLogin(w http.ResponseWriter, r *http.Request, wrong string) {
 	if !s.logins.Allow() {
 		w.Header().Set("Retry-After", strconv.Itoa(int(loginEvery/time.Second)))
