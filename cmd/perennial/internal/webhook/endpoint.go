@@ -61,8 +61,8 @@ type Endpoint struct {
 }
 
 const (
-	// replyMost limits the bytes, and drainFor the time, for reading a reply's body. The body
-	// is discarded, but a connection can be reused only after its body was read.
+	// replyMost and drainFor limit how much of a reply's body is read, in bytes and in time. The
+	// body is discarded. It is read only because a connection can be reused only after that.
 	replyMost = 64 << 10
 	drainFor  = 100 * time.Millisecond
 	// retryAfterMost limits the wait that an endpoint may request.
@@ -160,8 +160,8 @@ func retryAfter(text string, now time.Time) time.Duration {
 	return 0
 }
 
-// why returns why there was no reply. It quotes only network and certificate errors, because
-// other errors of net/http may contain text from the endpoint.
+// why explains the lack of a reply. It quotes only network and certificate errors, because other
+// errors of net/http may contain text from the endpoint.
 func (e Endpoint) why(ctx context.Context, err error) string {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Sprintf("no reply within %s", e.Timeout)
@@ -194,8 +194,8 @@ const (
 	secretsMost = 2
 )
 
-// Secrets are the keys that sign each event. There are two keys while receivers change to a
-// new secret. Formatting a Secrets never shows a key, also as a field of another type.
+// Secrets are the keys that sign each event. There are two keys while receivers change to a new
+// secret. Formatting a Secrets, or a value that contains one, never shows a key.
 type Secrets struct {
 	count int
 	keys  func() [][]byte // a function, because fmt prints the fields of unexported fields

@@ -116,10 +116,10 @@ func (r *round) run(ctx context.Context, events <-chan events.Event, ended <-cha
 	return err
 }
 
-// take accepts an event from the stream. It skips an event that was delivered earlier or is not
-// wanted. It also skips an event without a journal sequence, because another program published
-// it, and an event that cannot be read. It returns errHistory if an event, wanted or not, does
-// not follow the previous event.
+// take accepts an event from the stream. It skips an event that was delivered earlier, is not
+// wanted or cannot be read. It also skips an event without a journal sequence, because another
+// program published that event. It returns errHistory if an event, wanted or not, does not
+// follow the previous event.
 func (r *round) take(e events.Event) error {
 	mark, before := positions.Mark{Seq: e.StreamSeq, Hash: e.Hash}, r.window.read
 	if e.StreamSeq > before.Seq+1 {
@@ -162,8 +162,8 @@ func (r *round) dispatch() {
 	}
 }
 
-// mayRetry reports whether a retry may start. Half of the parallel attempts, rounded down,
-// are reserved for first attempts.
+// mayRetry reports whether a retry may start. Half of the parallel attempts, rounded down, are
+// reserved for first attempts.
 func (r *round) mayRetry() bool { return r.repeats < (r.Concurrency+1)/2 }
 
 func (r *round) attempted(a attempt) error {
@@ -237,9 +237,9 @@ func (r *round) untilNext() time.Duration {
 	return max(next.Sub(r.Clock()), time.Millisecond)
 }
 
-// position returns the position to store. ok is false until the session has read as far as the
-// previous session. A position stored before that would forget which later events the previous
-// session delivered.
+// position returns the position to store. ok is false until this session has read every event
+// that the previous session read. A position stored earlier would forget which of these events
+// the previous session delivered.
 func (r *round) position() (p positions.Position, ok bool) {
 	p = r.window.position()
 	p.Marks = thinMarks(r.stored.Marks, r.stored.Mark, p.Seq)
@@ -289,8 +289,9 @@ func (r *round) show() {
 	r.setStats(Stats{Running: true, Read: max(r.window.read.Seq, r.resumed.Read.Seq), Undelivered: r.window.undelivered.Len(), Oldest: r.window.oldest()})
 }
 
-// end starts no more attempts, waits for the attempts in progress, and stores the position. stopped
-// is the reason if delivery continues only after a restart of the runner, otherwise "".
+// end waits for the attempts in progress and stores the position. No new attempts start. If
+// delivery continues only after a restart of the runner, stopped is the reason. Otherwise
+// stopped is "".
 func (r *round) end(ctx context.Context, stopped string) {
 	grace := time.AfterFunc(stopGrace, r.cut)
 	defer grace.Stop()
@@ -364,9 +365,9 @@ func (s *Sink) open(ctx context.Context) (p positions.Position, revision uint64,
 	return p, revision, err
 }
 
-// begin returns the first position of a webhook that has no stored position. kept is the local copy
-// of a position, or empty. If there is a copy, or if this process knows a position, NATS has lost
-// the stored one, and delivery continues at the known position.
+// begin returns the first position of a webhook that has no stored position. kept is the local
+// copy of a position; it may be empty. If there is a copy, or this process has stored a position
+// before, then NATS has lost the stored position. Delivery continues at the known position.
 func (s *Sink) begin(ctx context.Context, kept positions.Position) (p positions.Position, err error) {
 	if s.last != nil {
 		kept = *s.last
@@ -392,10 +393,10 @@ func (s *Sink) begin(ctx context.Context, kept positions.Position) (p positions.
 	return p, nil
 }
 
-// resumeAt returns the position where delivery continues. After a restore that lost rows,
-// new rows get the sequences of the lost rows, so the delivered events may differ from the
-// account's history. Delivery then continues after the newest mark that is in both. Comparing
-// the mark's hash is enough, because a row's hash covers all earlier rows.
+// resumeAt returns the position where delivery continues. After a restore that lost rows, new
+// rows get the sequences of the lost rows. The delivered events may therefore differ from the
+// account's history. In that case, delivery continues after the newest mark that is in both.
+// Comparing the mark's hash is enough, because a row's hash covers all earlier rows.
 func (s *Sink) resumeAt(ctx context.Context, p positions.Position) (positions.Position, error) {
 	_, last, err := s.Events.Ends(ctx)
 	if err != nil {
@@ -435,9 +436,9 @@ func (s *Sink) rewind(p positions.Position, m positions.Mark) positions.Position
 	return positions.Position{Mark: m, Read: m, Marks: marks, LastError: p.LastError}
 }
 
-// thinMarks drops some of the older marks. It groups the marks by their distance from the sequence
-// now, in ranges that double in size, and keeps the oldest mark of each group. Some forty marks
-// therefore cover any journal.
+// thinMarks drops some of the older marks. It groups the marks by their distance from the
+// sequence in the parameter now. The distances form ranges that double in size. It keeps the
+// oldest mark of each group, so some forty marks cover any journal.
 func thinMarks(marks []positions.Mark, was positions.Mark, now uint64) []positions.Mark {
 	var kept []positions.Mark
 	taken := map[int]bool{}

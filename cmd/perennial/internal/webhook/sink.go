@@ -45,8 +45,8 @@ type Events interface {
 
 // Positions stores the position of one webhook.
 type Positions interface {
-	// Load returns the stored position. Revision 0 means that no position is stored. p is then
-	// the last position that was kept elsewhere, or empty.
+	// Load returns the stored position. Revision 0 means that no position is stored in NATS. In
+	// that case, p is the last position that was kept elsewhere, and may be empty.
 	Load(ctx context.Context) (p positions.Position, revision uint64, err error)
 	// Save writes the position if the stored position has this revision, and returns the new
 	// revision. Otherwise it returns [positions.ErrMoved].
@@ -105,8 +105,8 @@ func (s *Sink) setStats(x Stats) {
 	s.stats = x
 }
 
-// Written tells the sink the newest stored revision of its position. This process or another
-// process may have written it.
+// Written tells the sink the newest stored revision of its position, whether this process or
+// another wrote it.
 func (s *Sink) Written(revision uint64) {
 	s.prepare()
 	s.written.Store(revision)

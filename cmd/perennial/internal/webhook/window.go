@@ -37,9 +37,10 @@ type event struct {
 	place    *list.Element
 }
 
-// parse extracts what delivery needs from an event. All events of a command have the same
-// order, so its command.finished is sent after the events of its operations. The order of
-// any other event is its subject, such as a proxy or the account.
+// parse extracts what delivery needs from an event. Events with the same order key are sent in
+// sequence. All events of a command have the same key, so its command.finished is sent after the
+// events of its operations. The key of any other event is its subject, such as a proxy or the
+// account.
 func parse(e events.Event) (*event, error) {
 	var of struct {
 		ID      string    `json:"id"`
@@ -106,9 +107,9 @@ func (w *window) add(x *event) {
 	}
 }
 
-// next returns the event to send next, or nil if no event may be sent now. Each lane has at
-// most one attempt in progress. First attempts go before retries. next returns a retry only if
-// roomForRepeat is true, so that slow retries cannot occupy all parallel attempts.
+// next returns the event to send next. It returns nil if no event may be sent now. Each lane has
+// at most one attempt in progress. First attempts go before retries. next returns a retry only
+// if roomForRepeat is true, so that slow retries cannot occupy all parallel attempts.
 func (w *window) next(now time.Time, roomForRepeat bool) *event {
 	for len(w.waiting) > 0 && !w.waiting[0].due.After(now) {
 		if l, ok := heap.Pop(&w.waiting).(*lane); ok {
@@ -134,7 +135,7 @@ func (w *window) next(now time.Time, roomForRepeat bool) *event {
 	return x
 }
 
-// nextDue returns the time of the next retry, or zero if no retry waits.
+// nextDue returns the time of the next retry. It returns the zero time if no retry waits.
 func (w *window) nextDue() time.Time {
 	switch {
 	case len(w.repeats) > 0:
@@ -163,7 +164,8 @@ func (w *window) failed(x *event, due time.Time, why string) {
 	heap.Push(&w.waiting, l)
 }
 
-// oldest returns the time of the oldest undelivered event, or the zero time if no event waits.
+// oldest returns the time of the oldest undelivered event. It returns the zero time if no event
+// waits.
 func (w *window) oldest() time.Time {
 	if first, ok := w.first(); ok {
 		return first.at
@@ -180,8 +182,8 @@ func (w *window) first() (*event, bool) {
 	return x, ok
 }
 
-// position returns the position up to which all events are delivered, with the undelivered
-// events after it.
+// position returns the newest position up to which all events are delivered. It includes the
+// undelivered events that follow.
 func (w *window) position() positions.Position {
 	p := positions.Position{Mark: w.read, Read: w.read}
 	if first, ok := w.first(); ok {
