@@ -47,8 +47,8 @@ type ConnectConfig struct {
 	Name      string    // name of this connection at the server; default "perennial"
 	Wait      bool      // keep trying if the server cannot be reached or refuses the login; default: return an error
 	// Reconnected is called when the connection is restored, or when the first connection is
-	// made after a failed attempt. The server may have changed, and may have other data. It may
-	// be nil.
+	// made after a failed attempt. It may be a connection to another server, with other data. It
+	// may be nil.
 	Reconnected func()
 	Log         *logrus.Logger // default: logrus's standard logger
 }
@@ -143,8 +143,8 @@ func LetsIn(config ConnectConfig) bool {
 	return true
 }
 
-// Close ends the connection. Events that were not acknowledged may be lost; the next outbox
-// publishes them again.
+// Close ends the connection. Events that were not acknowledged may be lost. The outbox publishes
+// them again over its next connection.
 func (q *Queue) Close() { q.nc.Close() }
 
 // URL returns the address of the connected server, or the configured address.
@@ -154,7 +154,7 @@ func (q *Queue) URL() string { return q.js.URL() }
 // authenticates the server, not the client.
 func (q *Queue) Anonymous() bool { return !q.nc.AuthRequired() }
 
-// Down returns why the connection is down, or "" if it is up.
+// Down returns why the connection is down. It returns "" if the connection is up.
 func (q *Queue) Down() string {
 	if q.nc.IsConnected() {
 		return ""
@@ -477,8 +477,9 @@ func (a access) entry() (how entry, err error) {
 	return how, nil
 }
 
-// Probe returns why the connection does not work now, or nil if it does. It detects a server
-// that no longer replies before the client drops the connection. ctx must have a deadline.
+// Probe returns why the connection does not work now. It returns nil if the connection works. It
+// notices a silent server earlier than the client, which needs several pings to notice. ctx must
+// have a deadline.
 func (q *Queue) Probe(ctx context.Context) error {
 	if why := q.Down(); why != "" {
 		return fmt.Errorf("%s", why)
@@ -523,8 +524,8 @@ type tlsError struct {
 func (e *tlsError) Error() string { return e.text }
 func (e *tlsError) Unwrap() error { return e.cause }
 
-// dialer records whether the server has sent anything on the current connection. If it has
-// not, an error concerns the start of the connection.
+// dialer records whether the server has sent anything on the current connection. Before the
+// first data arrives, an error concerns the start of the connection.
 type dialer struct {
 	net.Dialer
 	heard atomic.Bool

@@ -54,7 +54,7 @@ func (j *JetStream) MaxPayload() int64 { return j.Conn().MaxPayload() }
 func (j *JetStream) Clustered() bool { return j.Conn().ConnectedClusterName() != "" }
 
 // AwaitConnected waits until the connection is up. It returns an error if ctx ends or the
-// connection is closed.
+// connection is closed for good.
 func (j *JetStream) AwaitConnected(ctx context.Context) error {
 	up := j.Conn().StatusChanged(nats.CONNECTED, nats.CLOSED)
 	defer j.Conn().RemoveStatusListener(up)
@@ -71,8 +71,8 @@ func (j *JetStream) AwaitConnected(ctx context.Context) error {
 	return nil
 }
 
-// WhileConnected returns a context that ends when the connection is lost, with [ErrStopping]
-// as its cause. A pending reply can then no longer arrive.
+// WhileConnected returns a context that ends when the connection is lost, with [ErrStopping] as
+// its cause. After that, a pending reply can no longer arrive.
 func (j *JetStream) WhileConnected(ctx context.Context) (context.Context, func()) {
 	lost := j.Conn().StatusChanged(nats.RECONNECTING, nats.CLOSED)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -89,8 +89,8 @@ func (j *JetStream) WhileConnected(ctx context.Context) (context.Context, func()
 	}
 }
 
-// Look looks up a stream. If the user has no permission, it returns a [DeniedError], whereas
-// Stream would wait until ctx ends.
+// Look looks up a stream. If the user has no permission, it returns a [DeniedError]. The Stream
+// method would wait until ctx ends.
 func (j *JetStream) Look(ctx context.Context, name string) (jetstream.Stream, error) {
 	ctx, forget := j.Allowed(ctx, j.api+"STREAM.INFO."+name)
 	defer forget()
@@ -182,8 +182,8 @@ func (j *JetStream) CreateOrUpdateConsumer(ctx context.Context, stream string, c
 	return made, quota.InWords(err)
 }
 
-// AbsentError reports that JetStream does not reply where the configuration expects the
-// streams.
+// AbsentError reports that JetStream does not reply on the server that should have the streams
+// according to the configuration.
 type AbsentError struct{ Seen, Do string }
 
 // Error says what was seen, and what to do.
@@ -213,8 +213,8 @@ func CheckPresent(ctx context.Context, j *JetStream) error {
 		"set nats.domain to this one where the streams are there; where they are on the hub of this leaf node, to the hub's, and see that the two are connected"}
 }
 
-// Explain returns an [AbsentError] in place of an error that says that JetStream did not
-// reply. It returns other errors unchanged.
+// Explain replaces an error about a missing reply from JetStream with an [AbsentError]. It
+// returns other errors unchanged.
 func Explain(ctx context.Context, j *JetStream, err error) error {
 	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
 		if absent, ok := errors.AsType[*AbsentError](CheckPresent(ctx, j)); ok {
@@ -271,8 +271,8 @@ type waiting struct {
 
 var deniedSubject = regexp.MustCompile(`Permissions Violation for Publish to "([^"]+)"`)
 
-// heard ends the pending requests for the subject of a permission error. It reports whether
-// there were any.
+// heard handles a permission error: it ends the pending requests for the denied subject. It
+// reports whether there were any.
 func (d *denials) heard(err error) bool {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return false
@@ -312,8 +312,8 @@ func (j *JetStream) Allowed(ctx context.Context, subject string) (context.Contex
 	}
 }
 
-// Denied returns the [DeniedError] that cancelled ctx, which Allowed returned. If there is
-// none, or if err is nil, it returns err.
+// Denied returns the [DeniedError] that cancelled ctx, a context from Allowed. If no DeniedError
+// cancelled ctx, or if err is nil, it returns err.
 func Denied(ctx context.Context, err error) error {
 	if refused, ok := errors.AsType[*DeniedError](context.Cause(ctx)); ok && err != nil {
 		return refused

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Kind is the kind of a command, as tokens of its subject.
+// Kind is the kind of a command. Its words are tokens of the command's subject.
 type Kind string
 
 // The kinds of command.
@@ -20,8 +20,8 @@ const (
 
 var accountName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
 
-// ValidAccount returns an error if an account name is not valid. The name is 1 to 32 of
-// a-z, 0-9 and the hyphen, because it is used in subjects, stream names and file names.
+// ValidAccount returns an error if an account name is not valid. A name has 1 to 32 characters:
+// a-z, 0-9 and the hyphen. It is used in subjects, stream names and file names.
 func ValidAccount(name string) error {
 	if !accountName.MatchString(name) {
 		return fmt.Errorf("account name %q: must be 1 to 32 of a-z, 0-9 and -", name)
@@ -90,14 +90,14 @@ func ValidToken(s string) bool {
 // SnapshotsBucket returns the name of an account's object store of snapshots.
 func SnapshotsBucket(account string) string { return "PERENNIAL_SNAPSHOTS_" + account }
 
-// ObjectsStream returns the name of the stream under an object store.
+// ObjectsStream returns the name of the stream in which NATS stores an object store.
 func ObjectsStream(bucket string) string { return "OBJ_" + bucket }
 
 // WebhooksBucket returns the name of the key-value bucket with the positions of an
 // account's webhooks.
 func WebhooksBucket(account string) string { return "PERENNIAL_WEBHOOKS_" + account }
 
-// KeyValueStream returns the name of the stream under a key-value bucket.
+// KeyValueStream returns the name of the stream in which NATS stores a key-value bucket.
 func KeyValueStream(bucket string) string { return "KV_" + bucket }
 
 // FleetBucket returns the name of the object store with an account's last listing.
@@ -113,9 +113,9 @@ const NodesBucket = "PERENNIAL_NODES"
 // runner.
 const PinsBucket = "PERENNIAL_PINS"
 
-// ReplySubject returns the subject from which producers in other NATS accounts import the
-// replies to their inboxes. All producers of an account can read these replies; they may
-// request the same data anyway.
+// ReplySubject returns the subject on which a producer in another NATS account receives the
+// reply to its inbox. All producers of an account can read these replies; they may request the
+// same data anyway.
 func ReplySubject(account, inbox string) string { return "perennial.replies." + account + "." + inbox }
 
 // UserAccount returns the name of a user's NATS account.
@@ -205,7 +205,7 @@ func ValidPriority(p Priority) error {
 }
 
 // CommandSubjects returns the subjects of an account's commands stream. They contain no
-// wildcards, so that NATS replies to a misspelt kind with "no responders".
+// wildcards, so that a command of a misspelt kind gets the reply "no responders".
 func CommandSubjects(account string) []string {
 	lines := Lines()
 	all := make([]string, len(lines))
@@ -215,8 +215,8 @@ func CommandSubjects(account string) []string {
 	return all
 }
 
-// HeaderReplyTo is the header of a command with the inbox to which the data of its
-// command.finished is sent.
+// HeaderReplyTo is a header of a command. It contains an inbox, to which the data of the
+// command's command.finished is sent.
 const HeaderReplyTo = "Perennial-Reply-To"
 
 // MaxInbox limits the length of an inbox, in bytes.
@@ -251,9 +251,9 @@ func ReplyTo(h nats.Header) string {
 	return to
 }
 
-// Answer sends a command's result to its inbox, both in the runner's NATS account and in
-// those of its producers. The result is not stored, so it is lost if no client listens to
-// the inbox.
+// Answer sends a command's result to its inbox. It sends the result in the runner's NATS
+// account, and on a subject that the NATS accounts of producers import. The result is not
+// stored, so it is lost if no client listens to the inbox.
 func Answer(js *JetStream, account, inbox string, data []byte) error {
 	return errors.Join(js.Conn().Publish(inbox, data), js.Conn().Publish(ReplySubject(account, inbox), data))
 }
