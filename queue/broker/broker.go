@@ -33,14 +33,15 @@ func Brokered(stream string) []string {
 // ConsumerDelete returns the request that deletes a consumer of a stream.
 func ConsumerDelete(stream string) string { return "CONSUMER.DELETE." + stream + ".*" }
 
-// AnyOf is the prefix of an operator's requests, which may concern any user's consumers.
+// AnyOf is the prefix of requests from operators. Operators may use the consumers of any user.
 const AnyOf = "ANY."
 
 // BrokerSubject returns the subject on which the broker receives a request of JetStream's
 // API.
 func BrokerSubject(account, op string) string { return "perennial.js." + account + "." + op }
 
-// ownerKey is the metadata key of a consumer for the user who created it.
+// ownerKey is the key in a consumer's metadata under which the broker records the user who
+// created the consumer.
 const ownerKey = "perennial.user"
 
 type broker struct {
@@ -49,11 +50,12 @@ type broker struct {
 	ctx     context.Context // ends with the service
 	inside  *caller.Room
 	work    sync.WaitGroup
-	// share limits the consumers of one user, and most the consumers of all users.
+	// share is the limit for the consumers of one user, and most is the limit for those of all
+	// users.
 	share, most int
 }
 
-// brokerSlots limits the concurrent requests. Each user has a part of them, so that no user
+// brokerSlots limits the concurrent requests. It also limits those of each user, so that no user
 // waits because of another user's requests.
 const brokerSlots = 32
 
@@ -88,8 +90,8 @@ type apiError struct {
 
 func (e *apiError) Error() string { return e.Description }
 
-// JetStream's own errors about a missing consumer: for an update, and for any other
-// request.
+// JetStream's own errors about a missing consumer. An update gets the first error, and any other
+// request gets the second.
 var (
 	errNoSuchConsumer = &apiError{Code: 400, ErrCode: int(jetstream.JSErrCodeConsumerDoesNotExist), Description: "consumer does not exist"}
 	errNoConsumer     = &apiError{Code: 404, ErrCode: int(jetstream.JSErrCodeConsumerNotFound), Description: "consumer not found"}
@@ -170,9 +172,9 @@ func (b *broker) pass(m *nats.Msg) (*nats.Msg, error) {
 	return answer, nil
 }
 
-// single checks a direct request for one message of the stream. It refuses requests for
-// several messages. The server would send their replies as fast as it can, even if they are
-// not read, and could fill its memory.
+// single checks a direct request for one message of the stream. It refuses requests for several
+// messages. The server would send the replies as fast as it can. If the client did not read the
+// replies, they could fill the server's memory.
 func single(data []byte) ([]byte, error) {
 	if len(data) == 0 { // the message is given by the subject
 		return nil, nil
@@ -203,7 +205,8 @@ func single(data []byte) ([]byte, error) {
 const accountInfo = `{"type":"io.nats.jetstream.api.v1.account_info_response","memory":0,"storage":0,"streams":1,"consumers":0,` +
 	`"limits":{"max_memory":-1,"max_storage":-1,"max_streams":-1,"max_consumers":-1,"max_ack_pending":-1},"api":{"total":0,"errors":0}}`
 
-// names replies with the events stream to clients that look up a stream by its subject.
+// names returns the reply to a client that looks up a stream by its subject. The reply names at
+// most the events stream.
 func (b *broker) names(data []byte) ([]byte, error) {
 	var request struct {
 		Subject string `json:"subject"`
@@ -248,8 +251,8 @@ func (b *broker) deletes(name, user string, isOperator bool) error {
 	return err
 }
 
-// OtherStream returns the runner's error for a consumer of a stream other than the account's
-// events. It differs from JetStream's error.
+// OtherStream returns the error with which the runner refuses a consumer of a stream other than
+// the account's events. JetStream's error has a different text.
 func OtherStream(account string) error {
 	return errors.New("stream_name must be " + queue.EventsStream(account))
 }
@@ -320,8 +323,8 @@ const (
 	maxWaiting = 512
 )
 
-// checkShare refuses a consumer beyond the limits, because each consumer uses memory of the
-// server and costs `backup archive` one request.
+// checkShare refuses a consumer beyond the limits. Each consumer uses memory of the server, and
+// `backup archive` must send one more request.
 func (b *broker) checkShare(user string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), brokerAnswer)
 	defer cancel()
@@ -374,8 +377,8 @@ func (b *broker) owned(name, user string) (bool, error) {
 	return false, fmt.Errorf("consumer %.60s belongs to another user", name)
 }
 
-// isOf reports whether op is this operation on this stream. It is false for a stream whose
-// longer name begins with this one. More tokens may follow in op.
+// isOf reports whether the operation op names this stream. More tokens may follow the stream's
+// name. A longer name that begins with this name is another stream.
 func isOf(op, stream string) bool {
 	rest, found := strings.CutPrefix(op, stream)
 	return found && (rest == "" || rest[0] == '.')
