@@ -34,8 +34,8 @@ func Update(ctx context.Context, kv jetstream.KeyValue, key string, value []byte
 	return revision, err
 }
 
-// Watch calls each with the last entry of each key of a bucket, then with nil, and then
-// with every new entry, until ctx ends.
+// Watch passes entries to the function each until ctx ends. It passes the last entry of each key
+// of a bucket, then nil, and then every new entry.
 func Watch(ctx context.Context, js jetstream.KeyValueManager, name string, each func(jetstream.KeyValueEntry)) error {
 	kv, err := js.KeyValue(ctx, name)
 	if err != nil {
@@ -59,9 +59,9 @@ func Watch(ctx context.Context, js jetstream.KeyValueManager, name string, each 
 	}
 }
 
-// WatchAll calls changed with a bucket's content, first with the current content and then
-// after every change, until ctx ends. changed must not keep the map, because WatchAll
-// modifies it. If the bucket is missing, changed gets nil, and WatchAll returns nil.
+// WatchAll passes a bucket's content to the function changed, first the current content and then
+// the content after every change, until ctx ends. The function must not keep the map, because
+// WatchAll changes it later. If the bucket is missing, WatchAll passes nil and returns nil.
 func WatchAll(ctx context.Context, js jetstream.KeyValueManager, name string, changed func(all map[string][]byte)) error {
 	all, complete := map[string][]byte{}, false
 	err := Watch(ctx, js, name, func(entry jetstream.KeyValueEntry) {
