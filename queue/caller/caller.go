@@ -15,14 +15,13 @@ import (
 const requestInfo = "Nats-Request-Info"
 
 // Of returns the user whose request crossed into the runner's NATS account, as the server
-// identified it. It returns "" if the request did not cross, because any client may then
-// have set the header. The server creates reply subjects that begin with _R_; clients
-// cannot use them.
+// identified it. For any other request it returns "", because a client could have set the
+// header. The server creates reply subjects that begin with _R_; clients cannot use them.
 //
-// The user is taken from the name of its NATS account, because the client itself sets the
-// field `user` in CONNECT. JWT accounts are named by their keys; the user is then the name
-// in the user's JWT, which the account has signed. If the header occurs twice, a client set
-// one of them, and Of returns "".
+// Each user has a NATS account, and Of takes the user from the account's name. It does not use
+// the field `user` in CONNECT, because the client itself sets that field. The name of a JWT
+// account is a key. In that case, Of returns the name in the user's JWT, which the account has
+// signed. If the header occurs twice, a client set one of them, and Of returns "".
 func Of(header nats.Header, reply string) string {
 	values := header.Values(requestInfo)
 	if !Crossed(reply) || len(values) != 1 {

@@ -22,21 +22,21 @@ type Share struct {
 }
 
 const (
-	// MaxOfUser limits the requests of one user that are handled or wait. Clients that no
-	// server has identified cannot be distinguished, so they share MaxWaiting.
+	// MaxOfUser limits the requests of one user that are in progress or waiting. Clients that no
+	// server has identified cannot be told apart. They are limited together, to MaxWaiting.
 	MaxOfUser = 32
 	// MaxWaiting limits the requests of one verb that wait.
 	MaxWaiting = 1000
 )
 
 // NewRoom returns a Room that handles up to slots requests concurrently. At most mostOfUser
-// requests of one user are handled or wait.
+// requests of one user are in progress or waiting.
 func NewRoom(slots, mostOfUser int) *Room {
 	return &Room{slots: make(chan struct{}, slots), most: mostOfUser, users: map[string]*Share{}}
 }
 
-// Admit admits a request of a user, or returns nil if the user has too many. Each admitted
-// request must be passed to Work.
+// Admit admits a request of a user. It returns nil if the user has too many requests. Each
+// admitted request must be passed to Work.
 func (r *Room) Admit(user string) *Share {
 	r.mu.Lock()
 	defer r.mu.Unlock()
