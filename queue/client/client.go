@@ -39,8 +39,8 @@ var ErrUnknown = errors.New("no command of this id has come")
 // RefusedError reports why a command is not executed and gets no command.finished.
 type RefusedError struct {
 	ID string
-	// Code is unreadable, conflict (the id was accepted with other content) or refused (too
-	// many different contents had this id).
+	// Code is "unreadable", "conflict" or "refused". "conflict" means that the id was accepted
+	// with other content. "refused" means that too many different contents had this id.
 	Code   string
 	Reason string
 }
@@ -50,10 +50,10 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("command %.128q is not carried out (%s): %s", e.ID, e.Code, e.Reason)
 }
 
-// Publish publishes commands and returns when they are on the stream's disk. It retries
-// while NATS cannot be reached, until ctx ends. A command that is already stored is executed
-// only once, by its id. Commands are sent in atomic batches of at most queue.MaxBatch. The
-// error is [queue.ErrNoAccount] if other accounts are configured but not this one, and
+// Publish publishes commands and returns when they are on the stream's disk. It retries while
+// NATS cannot be reached, until ctx ends. A command that is already stored is executed only
+// once, by its id. Commands are sent in atomic batches of at most queue.MaxBatch. The error is
+// [queue.ErrNoAccount] if this account is not configured although others are. It is
 // *[queue.DeniedError] if the login may not publish.
 func (c *Client) Publish(ctx context.Context, commands ...Command) error {
 	all := make([]publish.Outgoing, 0, len(commands))
@@ -69,10 +69,10 @@ func (c *Client) Publish(ctx context.Context, commands ...Command) error {
 	})
 }
 
-// Do publishes a command and returns its result, which may take as long as a review. ctx
-// limits the wait, not the command. If Do is called again with the same command, for
-// example after a crash, it returns the same result. The error is a *[RefusedError] if the
-// command is not executed.
+// Do publishes a command, waits until the command has finished, and returns the result. If the
+// command needs a review, Do waits until the review ends. ctx limits the wait, not the command.
+// If Do is called again with the same command, for example after a crash, it returns the same
+// result. The error is a *[RefusedError] if the command is not executed.
 func (c *Client) Do(ctx context.Context, command Command) (f Finished, err error) {
 	out, err := outgoing(command)
 	if err != nil {
@@ -95,9 +95,9 @@ func (c *Client) Do(ctx context.Context, command Command) (f Finished, err error
 	return finishedOf(answer)
 }
 
-// answerWithin is how long Do waits before it publishes the command again. A result is lost if
-// the client was disconnected when the runner sent it. The same command published again returns
-// it.
+// answerWithin is how long Do waits before it publishes the command again. If the client was
+// disconnected when the runner sent the result, the result is lost. The runner sends it again
+// when the same command arrives again.
 const answerWithin = 2 * time.Minute
 
 // Wait waits until a command has finished, and returns its result. The error is [ErrUnknown]
@@ -141,7 +141,8 @@ func (c *Client) ask(ctx context.Context, verb string, question, answer any) err
 
 const askWithin = waitSeconds*time.Second + 10*time.Second
 
-// persist calls do until it succeeds or a retry would fail too, or until ctx ends.
+// persist calls the function do until it succeeds. It gives up if a retry would fail too, or
+// when ctx ends.
 func persist(ctx context.Context, do func(context.Context) error) error {
 	delay := sleep.Growing(100*time.Millisecond, 5*time.Second)
 	for {
@@ -183,7 +184,7 @@ type Command interface {
 // them.
 type Priority string
 
-// Priorities; "" is between the two.
+// The priorities. A command without a priority goes between the two.
 const (
 	High Priority = "high"
 	Bulk Priority = "bulk"
@@ -195,8 +196,8 @@ type Order struct {
 	ID           string `json:"id"`            // 1 to 128 characters
 	DurationDays int64  `json:"duration_days"` // a multiple of 30 that the offers support
 	Items        []Item `json:"items"`         // at most 50 items and 2,000 proxies
-	// MaxTotalCents limits the cost; it is checked with a quote before the order is sent.
-	// Nil means no limit.
+	// MaxTotalCents limits the cost. It is checked with a quote before the order is sent. If it
+	// is nil, there is no limit.
 	MaxTotalCents   *int64            `json:"max_total_cents,omitempty"`
 	NotAfter        *time.Time        `json:"not_after,omitempty"` // send no first request after this time
 	Labels          map[string]string `json:"labels,omitempty"`    // in every event of the command
@@ -217,10 +218,11 @@ type Renewal struct {
 	ProxyIDs      []string `json:"proxy_ids"`
 	DurationDays  int64    `json:"duration_days"` // a multiple of 30, at most 1,080
 	MaxTotalCents *int64   `json:"max_total_cents,omitempty"`
-	// DueBefore skips proxies that expire later. Their expiry is read just before the
-	// charge. Nil renews all.
+	// DueBefore skips proxies that expire later. The expiry is read just before the charge. If
+	// DueBefore is nil, it skips none.
 	DueBefore *time.Time `json:"due_before,omitempty"`
-	// ExpectExpiresAt skips proxies whose expiry differs from the given one, by proxy id.
+	// ExpectExpiresAt maps the id of a proxy to the expected expiry. A proxy with a different
+	// expiry is skipped.
 	ExpectExpiresAt map[string]time.Time `json:"expect_expires_at,omitempty"`
 	NotAfter        *time.Time           `json:"not_after,omitempty"`
 	Labels          map[string]string    `json:"labels,omitempty"`
@@ -267,7 +269,7 @@ type Finished struct {
 	Reason    string            `json:"reason"`   // for people
 	Labels    map[string]string `json:"labels"`
 	Totals    Money             `json:"totals"`
-	// Lines has at most 200 of LinesTotal lines; [Client.Lines] yields all.
+	// Lines contains at most the first 200 of LinesTotal lines. [Client.Lines] yields all lines.
 	Lines      []Line      `json:"lines"`
 	LinesTotal int         `json:"lines_total"`
 	Operations []Operation `json:"operations"`
@@ -298,8 +300,9 @@ type Operation struct {
 	OrderNo     string `json:"order_no"`
 }
 
-// Done reports whether the command was executed completely. It is false for partial,
-// failed, refunded and rejected, and for resolved, which is an operator's answer.
+// Done reports whether the command was executed completely. It is false for partial, failed,
+// refunded and rejected. It is also false for resolved, which means that an operator gave the
+// result.
 func (f Finished) Done() bool { return f.State == "delivered" || f.State == "completed" }
 
 // Lines yields all lines of a finished command, including those beyond the event's limit.

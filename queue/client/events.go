@@ -35,9 +35,9 @@ type Event struct {
 	Position    Position
 }
 
-// ErrOtherHistory reports that a position belongs to another history of the account, for
-// example after a restore. Discard what was derived from events after the histories
-// diverged, and read again.
+// ErrOtherHistory reports that a position belongs to another history of the account, for example
+// after a restore. Discard what was derived from events after the histories diverged. Then read
+// the events from there again.
 var ErrOtherHistory = errors.New("the account has another history than this position is of")
 
 // ErrArchived reports that events after a position were archived. A program that needs them
@@ -46,8 +46,8 @@ var ErrArchived = errors.New("events after this position were archived")
 
 // Events yields every event after a position, in order, and waits for more until ctx ends or the
 // caller stops. It continues across lost connections. If types are given, such as
-// order.delivered or renewal.*, it leaves out all others. Then it does not notice events that
-// are archived before it reads them. It ends after it has yielded an error: ctx's,
+// order.delivered or renewal.*, it leaves out all others, and does not notice events that are
+// archived before it reads them. It ends after it has yielded an error: ctx's,
 // [ErrOtherHistory], [ErrArchived] or [queue.ErrNoAccount].
 func (c *Client) Events(ctx context.Context, after Position, types ...string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
@@ -97,8 +97,8 @@ func (c *Client) follows(ctx context.Context, after Position) error {
 }
 
 // continues checks that an event follows the one before it. previous is the hash of the journal
-// row before the event. all says that the reader gets all types, so that a gap means that an
-// event was archived before a slow reader got it.
+// row before the event. If all is set, the reader gets all types. A gap then means that an event
+// was archived before a slow reader got it.
 func continues(before Position, event Event, previous string, all bool) error {
 	switch gap := event.Position.Seq > before.Seq+1; {
 	case before.Seq == 0:
