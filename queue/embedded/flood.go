@@ -47,7 +47,7 @@ func (l *serverLog) flooded(text string) {
 	})
 }
 
-// floodWeight makes current messages count more than earlier ones.
+// floodWeight makes a message that was sent during floodLook count more than an earlier one.
 const floodWeight = 1000
 
 func sentBy(s *server.Server) map[uint64]*server.ConnInfo {

@@ -32,9 +32,9 @@ const (
 	// publishes without waiting would make other clients wait until all its messages are
 	// synced. A batch, and the concurrent messages of the outbox, are below the limit.
 	MaxBufferedMessages = 1536
-	// anyConnections limits the connections to an embedded server without users. With
-	// users, roomFor is the number of connections for the runner and Perennial's commands,
-	// in addition to the users' limits.
+	// anyConnections limits the connections to an embedded server without users. roomFor applies
+	// if there are users: it is the number of connections for the runner and Perennial's
+	// commands, in addition to the users' limits.
 	anyConnections     = 1024
 	roomFor            = 64
 	serverStartTimeout = 2 * time.Minute
@@ -97,9 +97,9 @@ func Start(config Config) (*Server, error) {
 	return embedded, nil
 }
 
-// diskAlone is a storage limit, in bytes, that exceeds any disk. Without an explicit limit
-// the server uses the free space at its start as its limit. On a nearly full disk it would
-// then store nothing, even after space is freed.
+// diskAlone is a storage limit, in bytes, that exceeds any disk. Without an explicit limit, the
+// server's limit is the space that is free when it starts. On a nearly full disk it would then
+// store nothing, even after space is freed.
 const diskAlone = 1 << 50
 
 func (e *Server) start() error {
@@ -144,8 +144,8 @@ func (e *Server) URL() string { return e.now().ClientURL() }
 func (e *Server) InProcessConn() (net.Conn, error) { return e.now().InProcessConn() }
 
 // Listeners returns the users whose clients are subscribed to an inbox. "" stands for the
-// runner, or for all clients of a server without users. A user may subscribe to the inboxes
-// of others.
+// runner, or for all clients of a server without users. A user may also subscribe to other
+// users' inboxes.
 func (e *Server) Listeners(inbox string) (users []string) {
 	accounts := map[string]string{"": server.DEFAULT_GLOBAL_ACCOUNT}
 	for name := range e.secrets {
@@ -175,8 +175,8 @@ func (e *Server) Stored(stream string) error {
 	return fmt.Errorf("the files of stream %s are gone from %s, and it stores nothing", stream, e.options.StoreDir)
 }
 
-// Failing returns why the server can no longer store, or nil. If the disk was full or
-// returned an error, the server disables one or all streams until a restart.
+// Failing returns why the server can no longer store messages. It returns nil if it can. If the
+// disk was full or returned an error, the server disables one or all streams until a restart.
 func (e *Server) Failing() error {
 	health := e.now().Healthz(&server.HealthzOptions{})
 	if health.StatusCode == 0 && health.Error == "" || health.Status == "ok" {
@@ -219,9 +219,9 @@ func (e *Server) ConnectOptions() []nats.Option {
 	return options
 }
 
-// separate prepares a NATS account for each user, and one for the runner with a random
-// password. A closed server has only the runner's. Otherwise, without users, all clients
-// share one account.
+// separate prepares a NATS account for each user, and one for the runner with a random password.
+// A closed server has only the runner's account. A server that is not closed and has no users
+// has a single account, which all clients share.
 func (e *Server) separate(config Config) (err error) {
 	users := config.Users
 	if config.Closed {
@@ -241,7 +241,7 @@ func (e *Server) separate(config Config) (err error) {
 	return moveStore(config.StoreDir, roles.RunnerAccount)
 }
 
-// fresh returns the options for one start. They are a copy, because a server stores the
+// fresh returns a copy of the options. Each start needs a new copy, because a server stores the
 // accounts in its options.
 func (e *Server) fresh() (*server.Options, error) {
 	options := e.options.Clone()
@@ -289,7 +289,7 @@ func awaitReady(made *server.Server, log *serverLog) error {
 	return fmt.Errorf("not ready after %s", serverStartTimeout)
 }
 
-// CheckListen returns what is wrong with an address for the embedded server, or nil.
+// CheckListen returns an error if an address is not valid for the embedded server.
 func CheckListen(listen string) error {
 	_, _, err := loopback(listen)
 	return err
@@ -329,8 +329,8 @@ func newServerLog(log *logrus.Logger) *serverLog {
 
 func (l *serverLog) Noticef(format string, v ...any) { l.log.Debugf(format, v...) }
 
-// Warnf logs a warning. It drops the warning about passwords in a file, because the
-// passwords of this server are not read from one. Warnings that follow a kill are logged at
+// Warnf logs a warning. It drops the warning about passwords in a file, because the passwords of
+// this server are not read from one. After a kill, some warnings are normal; these are logged at
 // debug level.
 func (l *serverLog) Warnf(format string, v ...any) {
 	if strings.HasPrefix(format, "Plaintext passwords detected") {
