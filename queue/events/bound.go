@@ -18,16 +18,16 @@ import (
 	"perennial/queue/streams"
 )
 
-// boundTimeout limits one change of the stream. The server replies when the removal is
-// done.
+// boundTimeout limits one change of the stream, such as the removal of events. The server
+// replies when the change is done.
 const boundTimeout = 10 * time.Minute
 
 // State is the state of an account's events stream. Last is 0 if the stream never had an
 // event.
 type State struct {
 	First, Last, Messages, Bytes uint64
-	// Cut says that a removal was interrupted. The stream accepts no events until [Stream.Open]
-	// or streams.Wanted.Ensure opens it.
+	// Cut means that a removal of events was interrupted. The stream accepts no events until
+	// [Stream.Open] or streams.Wanted.Ensure opens it.
 	Cut bool
 }
 
@@ -52,9 +52,9 @@ type Unread struct {
 	First    uint64
 }
 
-// Unread lists the durable consumers of an account's events stream that have not
-// acknowledged all events, and its webhooks that have not delivered all. An ephemeral
-// consumer stores no position and is not listed. If a consumer does not reply, Unread
+// Unread lists the durable consumers of an account's events stream that have not acknowledged
+// all events. It also lists the account's webhooks that have not delivered all events. An
+// ephemeral consumer stores no position and is not listed. If a consumer does not reply, Unread
 // returns an error, because its position is unknown.
 func (s Stream) Unread(ctx context.Context) ([]Unread, error) {
 	stream, err := s.stream(ctx)
@@ -89,8 +89,8 @@ func (s Stream) Unread(ctx context.Context) ([]Unread, error) {
 	return append(all, webhooks...), err
 }
 
-// firstUnread returns the first event that a durable consumer may still need, or 0 for
-// none.
+// firstUnread returns the first event that a durable consumer may still need. It returns 0 if
+// the consumer needs none.
 func firstUnread(c *jetstream.ConsumerInfo) uint64 {
 	switch {
 	case c.Config.Durable == "", c.NumPending == 0 && c.NumAckPending == 0:
@@ -102,7 +102,7 @@ func firstUnread(c *jetstream.ConsumerInfo) uint64 {
 	}
 }
 
-// Bounding says which first events of an account's stream to remove.
+// Bounding describes a removal of events from the start of an account's stream.
 type Bounding struct {
 	First uint64 // the first event that stays
 	// Alone is called right before the removal. It returns an error if another runner may
@@ -110,9 +110,10 @@ type Bounding struct {
 	Alone func(context.Context) error
 }
 
-// Bound removes exactly the events before b.First, or returns why it did not. It continues if
-// ctx is cancelled. The caller must keep outboxes from publishing in the meantime. After a crash
-// during Bound, the stream refuses events until [Stream.Open]. No other events are lost.
+// Bound removes exactly the events before b.First. If it cannot, it returns an error. It
+// continues even if ctx is cancelled. The caller must keep outboxes from publishing in the
+// meantime. After a crash during Bound, the stream refuses events until [Stream.Open]. No other
+// events are lost.
 func (s Stream) Bound(ctx context.Context, b Bounding) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*boundTimeout)
 	defer cancel()
@@ -154,16 +155,16 @@ func (s Stream) Bound(ctx context.Context, b Bounding) (err error) {
 }
 
 const (
-	// copiesWithin limits the wait for the copies of other servers. A server that is down
-	// delays the removal only for this time. Its copy keeps events that the others have
-	// removed.
+	// copiesWithin limits the wait for the copies of the stream on other servers. A server that
+	// is down delays the removal only for this time. Its copy keeps events that the other copies
+	// no longer have.
 	copiesWithin = 30 * time.Second
 	copiesAgain  = 200 * time.Millisecond
 )
 
-// awaitCopies waits until every server's copy of the stream equals the leader's, for at
-// most copiesWithin. Each server applies the limit to its own copy, so a copy that lags
-// would remove fewer events.
+// awaitCopies waits until every copy of the stream equals the leader's copy. It waits for at
+// most copiesWithin. Each server applies the limit to its own copy, so a server with a lagging
+// copy would remove fewer events.
 func (s Stream) awaitCopies(ctx context.Context) error {
 	for left := copiesWithin; left > 0; left -= copiesAgain {
 		stream, err := s.stream(ctx)
@@ -180,8 +181,8 @@ func (s Stream) awaitCopies(ctx context.Context) error {
 	return nil
 }
 
-// boundable returns an error if a limit on the number of messages would remove events other
-// than those before b.First.
+// boundable returns an error if a limit on the number of messages would not remove exactly the
+// events before b.First.
 func boundable(account string, b Bounding, s State) error {
 	switch {
 	case b.First > s.Last:
@@ -220,12 +221,12 @@ func (s Stream) Open(ctx context.Context) error {
 	return err
 }
 
-// webhookConsumer returns a webhook's name among the consumers of an events stream. It
-// contains a space, so it cannot be the name of a NATS consumer.
+// webhookConsumer returns the name that stands for a webhook in a list of consumers. It contains
+// a space, so it cannot be the name of a NATS consumer.
 func webhookConsumer(name string) string { return "webhook " + name }
 
-// WebhookOf returns the webhook that an [Unread].Consumer refers to, or "" if it is a
-// consumer of NATS.
+// WebhookOf returns the webhook that an [Unread].Consumer refers to. It returns "" if the
+// consumer is a consumer of NATS.
 func WebhookOf(consumer string) string {
 	name, is := strings.CutPrefix(consumer, webhookConsumer(""))
 	if !is {

@@ -33,8 +33,8 @@ type Stream struct {
 func Of(js *queue.JetStream, account string) Stream { return Stream{js, account} }
 
 // From says where [Stream.Follow] starts. If New is set, it starts with the next event to be
-// published, otherwise at stream sequence Seq. 0 and 1 both mean the first event in the
-// stream. If Types is set, such as "order.delivered" or "order.*", other events are left
+// published. Otherwise it starts at stream sequence Seq. 0 and 1 both mean the first event in
+// the stream. If Types is set, such as "order.delivered" or "order.*", other events are left
 // out.
 type From struct {
 	Seq   uint64
@@ -53,11 +53,11 @@ type Event struct {
 	Hash      string
 }
 
-// Follow yields an account's events in order, and waits for more, until ctx ends or the
-// caller stops. Across lost connections no event is left out or repeated. It ends after it
-// has yielded an error: ctx's, or one that a retry does not fix, such as a missing stream
-// ([queue.ErrNoAccount]). An error before the first event ends it, unless there is no
-// connection.
+// Follow yields an account's events in order, and waits for more, until ctx ends or the caller
+// stops. Across lost connections no event is left out or repeated. It ends after it has yielded
+// an error: ctx's, or one that a retry does not fix, such as a missing stream
+// ([queue.ErrNoAccount]). Before the start of the iteration is known, every error except a lost
+// connection ends it.
 func (s Stream) Follow(ctx context.Context, from From) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		var next uint64 // 0 until the first event is known
@@ -132,8 +132,8 @@ func (s Stream) Live(ctx context.Context, types ...string) (iter.Seq2[Event, err
 	}, nil
 }
 
-// liveBuffer is how many events may wait for the reader. The client drops further events,
-// as for every plain subscription.
+// liveBuffer is how many events may wait for the reader. The client library drops further
+// events, because this is a plain subscription.
 const liveBuffer = 65536
 
 // PullAhead limits how many events the server sends before they are read.
@@ -167,8 +167,8 @@ func (s Stream) stream(ctx context.Context) (jetstream.Stream, error) {
 	return queue.StreamOf(ctx, s.js, s.account, queue.EventsStream(s.account), "events stream")
 }
 
-// firstWatched returns the sequence of the first event. It also converts New to a sequence,
-// so that a later reconnect leaves no event out.
+// firstWatched returns the sequence of the first event. If From.New is set, this is the sequence
+// of the next event to be published. A later reconnect then leaves no event out.
 func (s Stream) firstWatched(ctx context.Context, from From) (uint64, error) {
 	stream, err := s.stream(ctx)
 	if err != nil {
@@ -346,10 +346,10 @@ func (s Stream) FirstSince(ctx context.Context, at time.Time) (uint64, error) {
 	return from, nil
 }
 
-// LastRow returns the last message of an account's events stream, as the stream's leader has
-// it. found is false if there is none. A message that no outbox wrote has Seq 0. The error
-// is [queue.ErrNoAccount] if the stream does not exist, a [queue.DeniedError], or an error
-// from NATS, such as no reply within 3 s.
+// LastRow returns the last message of an account's events stream, as the stream's leader has it.
+// found is false if there is none. A message that no outbox wrote has Seq 0. The error is
+// [queue.ErrNoAccount] if the stream does not exist. It is a [queue.DeniedError] if the user has
+// no permission. Otherwise it is an error from NATS, such as no reply within 3 s.
 func (s Stream) LastRow(ctx context.Context) (event Event, found bool, err error) {
 	return s.leaderRow(ctx, messageRequest{LastBySubject: queue.EventSubject(s.account, ">")})
 }
