@@ -1,6 +1,6 @@
-// Package freeport returns TCP ports for servers that a test starts later, or restarts.
-// Ports that the kernel chooses are in its range for outgoing connections. After such a
-// port's listener is closed, a connection of any process may take the port.
+// Package freeport returns TCP ports for servers that a test starts later, or restarts. A port
+// that the kernel chooses is unsuitable, because it is in the range for outgoing connections.
+// After its listener is closed, a connection of any process may take the port.
 package freeport
 
 import (
