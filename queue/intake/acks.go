@@ -14,13 +14,14 @@ import (
 )
 
 const (
-	// ackInterval is how long acknowledgements are gathered; ackGather of them end the interval
-	// early. For ackMany or more, one purge is cheaper than single acknowledgements.
+	// ackInterval is how long acknowledgements are gathered. As soon as ackGather
+	// acknowledgements have gathered, the interval ends early. For ackMany or more
+	// acknowledgements, one purge is cheaper than single acknowledgements.
 	ackInterval = 50 * time.Millisecond
 	ackGather   = 1024
 	ackMany     = 16
-	// maxAckIntervals is how many intervals the removal of an acknowledged command may wait for
-	// an earlier command that is not acknowledged.
+	// An acknowledged command waits for earlier commands that are not acknowledged yet. After
+	// maxAckIntervals it waits no longer.
 	maxAckIntervals = 10
 	maxTracked      = 16384
 	purgeTimeout    = 5 * time.Second
@@ -28,17 +29,19 @@ const (
 
 // acks combines acknowledgements. With synced writes, the server syncs the disk once for each
 // single acknowledgement (3,300 a second when measured), but only a few times for a purge of any
-// length. A long prefix of acknowledged commands is therefore removed by one purge up to its
-// last sequence.
+// length. If many consecutive commands at the start of the stream are acknowledged, one purge
+// removes them all.
 //
-// Each line of commands has its own run, consumer and purges. A purge selects the line's
-// subject, unless the stream has no other subjects.
+// The commands of one kind and priority are a line (queue.Line). Each line has its own consumer,
+// purges and run. The run contains consecutive deliveries of the line's commands. A purge
+// selects the line's subject, unless the stream has no other subjects.
 //
 // A purge may only remove commands that were acknowledged here. This is safe if the stream has
 // no command of the line before the run's first command, and the run has no gap. The server
-// numbers its deliveries and delivers new commands in stream order. Consecutive delivery numbers
-// of two new commands therefore show that none was left out between them. A delivery that breaks
-// these rules starts a new run, and the commands of the old run are acknowledged singly.
+// numbers its deliveries and delivers new commands in stream order. If two new commands have
+// consecutive delivery numbers, there is therefore no other command between them. A delivery
+// that breaks these rules starts a new run, and the commands of the old run are acknowledged
+// singly.
 type acks struct {
 	js      *queue.JetStream
 	account string
@@ -83,7 +86,7 @@ func (a *acks) track(meta *jetstream.MsgMetadata, msg jetstream.Msg) *tracked {
 	follows := meta.Sequence.Consumer == a.delivery+1
 	a.delivery = meta.Sequence.Consumer
 	delete(a.returned, seq)
-	// New commands come after the run; redelivered commands do not.
+	// A new command comes after all commands in the run. A redelivered command does not.
 	if beyond := seq > a.last; !follows || again == beyond || len(a.run) >= maxTracked {
 		a.breakRun()
 	}
@@ -118,9 +121,9 @@ func (a *acks) breakRun() {
 	clear(a.returned)
 }
 
-// putBack asks for another delivery of a command. A purge would make the server drop that
-// request and deliver the command only after the ack wait of a minute. Therefore no purge runs
-// until the command was delivered again.
+// putBack asks for another delivery of a command. After a purge, the server would drop the
+// request for this delivery, and deliver the command only after the ack wait of a minute.
+// Therefore no purge runs until the command was delivered again.
 func (a *acks) putBack(seq uint64, msg jetstream.Msg, delay time.Duration) error {
 	a.removing.Lock()
 	defer a.removing.Unlock()
@@ -180,7 +183,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// work flushes until ctx ends. Later acknowledgements are sent singly.
+// work calls flush until ctx ends. Acknowledgements after that are sent singly.
 func (a *acks) work(ctx context.Context) {
 	tick := time.NewTimer(ackInterval)
 	defer tick.Stop()
@@ -211,8 +214,8 @@ func (a *acks) idle() bool {
 	return a.waiting == 0
 }
 
-// flush acknowledges the prefix at the server. It singly acknowledges commands that waited
-// too long for an earlier one.
+// flush sends the acknowledgements for the acknowledged commands at the start of the run. It
+// also acknowledges each other command that has waited too long for an earlier one.
 func (a *acks) flush(ctx context.Context) {
 	prefix, number, alone := a.takePrefix()
 	if len(prefix) >= ackMany && a.purge(ctx, prefix, alone) {
@@ -226,8 +229,8 @@ func (a *acks) flush(ctx context.Context) {
 	}
 }
 
-// takePrefix removes the acknowledged prefix from the run. Afterwards only the caller uses
-// its entries.
+// takePrefix removes the acknowledged commands at the start of the run and returns them.
+// Afterwards only the caller uses these entries.
 func (a *acks) takePrefix() (prefix []*tracked, number int, alone bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -251,9 +254,9 @@ func (a *acks) takePrefix() (prefix []*tracked, number int, alone bool) {
 	return prefix, a.number, a.alone
 }
 
-// purge removes the prefix from the stream, if the stream can have no other command of the
-// line before the prefix's end. If it returns false, the prefix must be acknowledged
-// singly.
+// purge removes the prefix, the acknowledged commands at the start of the run, from the stream.
+// Up to the end of the prefix, the stream must have no other command of the line. If purge
+// returns false, the prefix must be acknowledged singly.
 func (a *acks) purge(ctx context.Context, prefix []*tracked, alone bool) bool {
 	a.removing.Lock()
 	defer a.removing.Unlock()
@@ -278,10 +281,10 @@ func (a *acks) purge(ctx context.Context, prefix []*tracked, alone bool) bool {
 	return true
 }
 
-// mayPurge reads the stream's state. ok reports whether the stream has no command of the
-// line before sequence first. others reports whether the stream has commands of other lines.
-// If it has, the purge needs a subject filter; a purge without a filter costs the server
-// much less. Commands that are published later have higher sequences.
+// mayPurge reads the stream's state. ok means that the stream has no command of the line with a
+// sequence below first. others means that the stream has commands of other lines. The purge then
+// needs a subject filter, which costs the server much more than a purge without one. Commands
+// that are published later have higher sequences.
 func (a *acks) mayPurge(ctx context.Context, first uint64, alone bool) (others, ok bool) {
 	info, err := a.stream.Info(ctx, jetstream.WithSubjectFilter(queue.CommandSubject(a.account, ">")))
 	if err != nil || !info.Created.Equal(a.created) {

@@ -1,4 +1,5 @@
-// Package intake takes the commands of an account from their stream, each line separately.
+// Package intake takes the commands of an account from their stream. It does so separately for
+// each line, which is the commands of one kind and priority (queue.Line).
 //
 // A command is delivered until it is acknowledged, across reconnects, server restarts and
 // lost consumers. No purge removes a command that was not acknowledged here, and no line

@@ -18,8 +18,8 @@ const (
 	// formerConsumer is the single consumer that earlier versions used for all lines. It is
 	// deleted, because a work queue allows only one consumer per subject.
 	formerConsumer = "perennial"
-	// pullMessages limits what the server sends ahead, and intakeBuffer what waits for
-	// Fetch. Together they limit the memory that a backlog uses.
+	// pullMessages limits the commands that the server sends ahead. intakeBuffer limits the
+	// commands that wait for Fetch. Together they limit the memory that a backlog uses.
 	pullMessages = 256
 	intakeBuffer = 256
 )
@@ -48,15 +48,15 @@ type Delivery interface {
 	Nak(delay time.Duration) error
 }
 
-// NewMessage returns m with a delivery, for a stream other than JetStream's, such as that of
-// queuetest.
+// NewMessage returns m with a delivery. It is for streams that are not JetStream's, such as the
+// stream of queuetest.
 func NewMessage(m Message, d Delivery) Message {
 	m.delivery = d
 	return m
 }
 
-// Ack says that the command is in the ledger and need not be delivered again. It does not
-// wait for the server; if an acknowledgement is lost, the command is delivered once more.
+// Ack says that the command is in the ledger and need not be delivered again. It does not wait
+// for the server. If an acknowledgement is lost, the command is delivered again.
 // Acknowledgements are combined for about 50 ms; see acks.
 func (m *Message) Ack() error { return m.delivery.Ack() }
 
@@ -74,7 +74,7 @@ func (d *delivered) Ack() error { return d.acks.ack(d.entry, d.msg) }
 
 func (d *delivered) Nak(delay time.Duration) error { return d.acks.putBack(d.seq, d.msg, delay) }
 
-// Intake takes an account's commands from their stream, each line separately. It keeps at
+// Intake takes an account's commands from their stream, separately for each line. It keeps at
 // most a few hundred commands of a line in memory. It continues after reconnects, server
 // restarts and the deletion of its consumers.
 type Intake struct{ lines map[queue.Line]*lineIntake }
@@ -111,7 +111,7 @@ func Open(ctx context.Context, js *queue.JetStream, account string) (*Intake, er
 	return openShared(ctx, js, account)
 }
 
-// openShared does what Open does, but keeps the consumers, because another intake may use them.
+// openShared is like Open, but keeps the consumers, because another intake may use them.
 func openShared(ctx context.Context, js *queue.JetStream, account string) (*Intake, error) {
 	all := &Intake{lines: map[queue.Line]*lineIntake{}}
 	for _, line := range queue.Lines() {
@@ -153,9 +153,9 @@ func (i *Intake) Fetch(ctx context.Context, line queue.Line, limit int) ([]Messa
 	return l.fetch(ctx, limit)
 }
 
-// Rest stops the delivery of a line's commands until the next Fetch, and returns commands
-// that the server sent ahead. Commands that cannot start soon are then neither kept in
-// memory nor redelivered every minute.
+// Rest stops the delivery of a line's commands until the next Fetch, and returns commands that
+// the server sent ahead. While a line rests, its commands are neither kept in memory nor
+// redelivered every minute.
 func (i *Intake) Rest(line queue.Line) { i.lines[line].pause() }
 
 // Close stops taking commands, sends the delayed acknowledgements, and returns when all
@@ -188,7 +188,7 @@ func (i *lineIntake) pause() {
 	}
 }
 
-// awake waits for a Fetch, and returns a context that ends with the next Rest.
+// awake waits for a call of Fetch. It returns a context that ends with the next call of Rest.
 func (i *lineIntake) awake(ctx context.Context) (context.Context, error) {
 	for {
 		i.mu.Lock()
@@ -272,8 +272,8 @@ func (i *lineIntake) giveBack() {
 	}
 }
 
-// supervise consumes, and creates a new consumer when the old one is lost. The delay grows
-// while that fails.
+// supervise fills the buffer from a consumer. When the consumer is lost, it creates a new one.
+// The delay grows while that fails.
 func (i *lineIntake) supervise(ctx context.Context, consumer jetstream.Consumer) error {
 	delay := sleep.Growing(50*time.Millisecond, 5*time.Second)
 	for {
@@ -367,8 +367,8 @@ func (i *lineIntake) consume(ctx context.Context, consumer jetstream.Consumer) e
 }
 
 // lost reports whether an error of the consumer means that it must be created again. Missed
-// heartbeats may mean that the consumer was deleted, or only that the server is busy. In the
-// second case the client library requests messages again.
+// heartbeats may mean that the consumer was deleted, or only that the server is busy. If the
+// server is only busy, the client library requests messages again.
 func lost(ctx context.Context, consumer jetstream.Consumer, err error) bool {
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerLeadershipChanged):

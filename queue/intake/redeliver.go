@@ -17,8 +17,9 @@ func lineConsumer(ctx context.Context, js *queue.JetStream, account string, line
 	return js.CreateOrUpdateConsumer(ctx, queue.CommandsStream(account), streams.LineConfig(account, line))
 }
 
-// forgetDeliveries deletes consumers that have deliveries to a runner that ended. Otherwise
-// these commands would be redelivered only after a minute. The commands stay in the stream.
+// forgetDeliveries deletes consumers with deliveries that an earlier runner never acknowledged.
+// Otherwise these commands would be redelivered only after a minute. The commands stay in the
+// stream.
 func forgetDeliveries(ctx context.Context, js *queue.JetStream, account string) error {
 	if err := deleteConsumer(ctx, js, account, formerConsumer); err != nil {
 		return err
@@ -58,9 +59,9 @@ func deleteConsumer(ctx context.Context, js *queue.JetStream, account, name stri
 }
 
 // reopen returns the line's consumer. After a reconnect it first deletes a consumer with
-// unacknowledged deliveries. Otherwise deliveries that were lost with the connection would
-// be repeated only after a minute. Commands that the runner is still processing are then
-// delivered twice.
+// unacknowledged deliveries. Otherwise deliveries that were lost with the connection would be
+// repeated only after a minute. A command that the runner is still processing is delivered a
+// second time.
 func (i *lineIntake) reopen(ctx context.Context, connected uint64) (jetstream.Consumer, error) {
 	if i.js.Conn().Stats().Reconnects != connected {
 		if err := forgetConsumer(ctx, i.js, i.account, i.line); err != nil {
@@ -72,16 +73,17 @@ func (i *lineIntake) reopen(ctx context.Context, connected uint64) (jetstream.Co
 
 const (
 	// compareTries is how often in a row a consumer must lack commands before it is renewed. The
-	// stream and the consumer are read separately, and commands come and go meanwhile.
+	// stream and the consumer are read separately, so commands can come and go between the two
+	// reads.
 	compareTries = 3
 	compareEvery = 500 * time.Millisecond
 )
 
-// RenewConsumers compares each line's consumer with the stream. Each of the line's commands
-// in the stream must be undelivered or unacknowledged in the consumer. After a power cut a
-// consumer may lack commands that the stream has. Such a consumer is deleted, so that its
-// successor delivers all of them. Commands that the runner is processing are then delivered
-// twice. RenewConsumers returns how many consumers were deleted.
+// RenewConsumers compares each line's consumer with the stream. The consumer must have each
+// command of the line that is in the stream, either undelivered or unacknowledged. After a power
+// cut a consumer may lack commands that the stream has. Such a consumer is deleted, and the next
+// consumer of the line delivers all commands. A command that the runner is still processing is
+// delivered a second time. RenewConsumers returns how many consumers were deleted.
 func RenewConsumers(ctx context.Context, js *queue.JetStream, account string) (renewed int, err error) {
 	for _, line := range queue.Lines() {
 		lacks, err := lacking(ctx, js, account, line)
@@ -108,8 +110,8 @@ func RenewConsumers(ctx context.Context, js *queue.JetStream, account string) (r
 	return renewed, nil
 }
 
-// lacking returns how many commands of a line the stream has that its consumer lacks.
-// Changes between the reads do not count.
+// lacking compares a line's consumer with the stream. It returns how many commands the consumer
+// lacks. Changes between the reads do not count.
 func lacking(ctx context.Context, js *queue.JetStream, account string, line queue.Line) (uint64, error) {
 	before, err := undelivered(ctx, js, account, line)
 	if err != nil {
@@ -132,8 +134,8 @@ func lacking(ctx context.Context, js *queue.JetStream, account string, line queu
 	return stored - min(stored, known), nil
 }
 
-// Waiting returns how many commands are in the account's stream. They are not in the ledger
-// yet, or not acknowledged yet.
+// Waiting returns how many commands are in the account's stream. A command stays there until the
+// ledger has it and it is acknowledged.
 func Waiting(ctx context.Context, js *queue.JetStream, account string) (uint64, error) {
 	stream, err := js.Stream(ctx, queue.CommandsStream(account))
 	if err != nil {
@@ -142,8 +144,8 @@ func Waiting(ctx context.Context, js *queue.JetStream, account string) (uint64, 
 	return stream.CachedInfo().State.Msgs, nil
 }
 
-// undelivered returns how many commands a line's consumer has. It returns the maximum if
-// there is no consumer yet.
+// undelivered returns how many commands a line's consumer has not delivered, or delivered
+// without an acknowledgement. It returns the maximum if there is no consumer yet.
 func undelivered(ctx context.Context, js *queue.JetStream, account string, line queue.Line) (uint64, error) {
 	consumer, err := js.Consumer(ctx, queue.CommandsStream(account), streams.ConsumerOf(line))
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
