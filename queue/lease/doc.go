@@ -6,7 +6,7 @@
 // write into the bucket neither take a lease away nor give one. Waiting for a lease sends no
 // requests to the server.
 //
-// The package owns the bucket queue.LeaseBucket. It must not depend on what a runner does
-// with its account, or on which runner should have it; a [Turn] says which runner may go
+// The package owns the bucket queue.LeaseBucket. It must not depend on what a runner does with
+// an account, or on which runner should have the account. A [Turn] says which runner may go
 // first.
 package lease

@@ -13,8 +13,8 @@ import (
 	"perennial/queue/bucket"
 )
 
-// mark begins a runner's value. The runner's name follows, or nothing if the account was
-// given back.
+// mark is the prefix of a value that a runner wrote. The runner's name follows. If the runner
+// gave the account back, nothing follows.
 const mark = "perennial "
 
 // record is the content of an account's key. The zero value is a missing key.
@@ -63,7 +63,8 @@ func keyOf(entry jetstream.KeyValueEntry) record {
 	return key
 }
 
-// write writes the key if it is unchanged since read. Otherwise it returns ErrKeyExists.
+// write writes the key if it has not changed since the record was read. Otherwise it returns
+// ErrKeyExists.
 func write(ctx context.Context, kv jetstream.KeyValue, account, holder string, read record) (uint64, error) {
 	return bucket.Update(ctx, kv, account, []byte(mark+holder), read.revision)
 }
@@ -88,7 +89,8 @@ type contender struct {
 // stream has no leader does not reply.
 func lookTime(ttl time.Duration) time.Duration { return max(ttl/4, time.Second) }
 
-// saw records that another runner may have the account for a time to live from now.
+// saw begins a new period, one time to live long, during which another runner may have the
+// account.
 func (c *contender) saw() {
 	c.calm()
 	c.recent, c.forget = context.WithTimeout(context.Background(), c.ttl)
@@ -101,8 +103,8 @@ func (c *contender) calm() {
 	}
 }
 
-// notFree ends the time in which this runner leaves the account to another, because the account
-// is taken.
+// notFree is called when the account is taken. This runner then no longer leaves the account to
+// another runner.
 func (c *contender) notFree() {
 	if c.forgo != nil {
 		c.forgo()
@@ -138,8 +140,9 @@ func (c *contender) try(ctx context.Context, ttl time.Duration) (*Lease, error) 
 	return lease, nil
 }
 
-// take writes the key, or returns a HeldError. If this runner has already written the key
-// and the reply was lost, take writes it again, so that the key's age counts from now.
+// take writes the key. If another runner may have the account, it returns a HeldError. If this
+// runner has already written the key and the reply was lost, take writes it again, so that the
+// key's age counts from now.
 func (c *contender) take(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime(c.ttl))
 	defer cancel()
@@ -174,9 +177,9 @@ func (c *contender) take(ctx context.Context) (uint64, error) {
 	return revision, nil
 }
 
-// note makes the contender wait a time to live after each new key of another runner. It also
-// does so when it first sees another client's change, because a runner may have written the
-// key just before.
+// note handles a new key. After each new key of another runner, the contender must wait a time
+// to live. The same applies when it first sees another client's change, because a runner may
+// have written the key just before.
 func (c *contender) note(key record) {
 	if key.holder != "" && key.holder != c.holder {
 		c.notFree()
@@ -200,13 +203,13 @@ func (c *contender) leaves() bool {
 	return c.left.Err() == nil && c.yields()
 }
 
-// yieldTime is how long a free account is left to another runner. Together with the time to
-// live it must stay well below the limit of a failover.
+// yieldTime is how long a runner waits before it takes a free account that another runner should
+// have. The sum of yieldTime and the time to live must stay well below the limit of a failover.
 func yieldTime(ttl time.Duration) time.Duration { return ttl / 5 }
 
-// lookAgain returns how long a waiting runner waits before it reads the key again, whatever
-// the watch reports. The wait is short while the account is left to another runner, or after
-// the key has expired.
+// lookAgain returns how long a waiting runner waits before it reads the key again, even if the
+// watch reports no change. The wait is short after the key has expired. It is also short while
+// this runner leaves the account to another runner.
 func (c *contender) lookAgain() time.Duration {
 	switch {
 	case c.left != nil || c.recent != nil && c.recent.Err() != nil:
@@ -239,8 +242,8 @@ func (c *contender) awaitFree(ctx context.Context) error {
 	}
 }
 
-// runsOut returns a channel that is closed when the last key of another runner must have
-// expired. It is nil if there is no such key, or if that time has passed.
+// runsOut returns a channel that closes when the last key of another runner must have expired.
+// The channel is nil if there is no such key, or if the key must already have expired.
 func (c *contender) runsOut() <-chan struct{} {
 	if c.recent == nil || c.recent.Err() != nil {
 		return nil
@@ -248,9 +251,9 @@ func (c *contender) runsOut() <-chan struct{} {
 	return c.recent.Done()
 }
 
-// Check returns an error if the bucket of the leases does not exist. Each account's leader
-// then loses its lease within seconds, and creates the bucket again. Check also returns nil
-// if it cannot look, for example without the permission.
+// Check returns an error if the bucket of the leases does not exist. Each account's leader then
+// loses its lease within seconds, and creates the bucket again. Check also returns nil if it
+// cannot read the bucket, for example without the permission.
 func Check(ctx context.Context, js *queue.JetStream) error {
 	_, err := js.Look(ctx, queue.KeyValueStream(queue.LeaseBucket))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -259,8 +262,8 @@ func Check(ctx context.Context, js *queue.JetStream) error {
 	return nil
 }
 
-// Holder returns the runner that has an account's lease. It returns "" if no runner has it,
-// or if another client overwrote or deleted its key.
+// Holder returns the runner that has an account's lease. It returns "" if no runner has it, or
+// if another client overwrote or deleted the account's key.
 func Holder(ctx context.Context, js *queue.JetStream, account string) (string, error) {
 	if err := queue.ValidAccount(account); err != nil {
 		return "", err

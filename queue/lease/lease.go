@@ -14,8 +14,8 @@ import (
 	"perennial/queue/bucket"
 )
 
-// Lease is the right to run an account until [Lease.Lost] is closed. A background task renews it
-// every third of its time to live.
+// Lease is the right to run an account until [Lease.Lost] is closed. A background task renews
+// the lease every third of the lease's time to live.
 type Lease struct {
 	log     *logrus.Entry // has the account as a field
 	bucket  jetstream.KeyValue
@@ -55,10 +55,10 @@ type Turn struct {
 }
 
 // Acquire waits until the account is free and takes it. holder is a readable name of this
-// process and must be unique among runners. ttl, at least a second, is how long a dead
-// holder blocks the others; the time to live of an existing bucket takes precedence. Acquire
-// returns ctx's error, a NATS error, or an error about an invalid argument or bucket. After
-// a NATS error the caller may try again.
+// process and must be unique among runners. ttl is how long a dead holder blocks the others. It
+// must be at least a second. If the bucket already exists, the bucket's time to live applies
+// instead. Acquire returns ctx's error, a NATS error, or an error about an invalid argument or
+// bucket. After a NATS error the caller may try again.
 func (l *Leases) Acquire(ctx context.Context, account, holder string, ttl time.Duration, turn Turn) (*Lease, error) {
 	c := &contender{leases: l, account: account, holder: holder, yields: turn.Yields, keys: l.watch.listen(account)}
 	defer l.watch.end(c.keys)
@@ -89,9 +89,9 @@ func (l *Leases) TryAcquire(ctx context.Context, account, holder string, ttl tim
 	return c.try(ctx, ttl)
 }
 
-// Heard returns the runner whose lease of an account was seen within the last ten seconds,
-// or "". It sends no request to the server, and sees leases only while this process waits
-// for a lease.
+// Heard returns the runner that has an account's lease, if this process has seen the lease
+// within the last ten seconds. Otherwise it returns "". It sends no request to the server. A
+// process sees leases only while it waits for a lease.
 func (l *Leases) Heard(account string) string { return l.watch.holder(account) }
 
 func (l *Leases) bucket(ctx context.Context, ttl time.Duration) (jetstream.KeyValue, time.Duration, error) {
@@ -133,7 +133,7 @@ func safeTime(ttl time.Duration) time.Duration { return ttl - ttl/6 }
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
 // Confirm returns an error unless the server says that this holder still has the account. It
-// waits at most a quarter of the time to live, so that the reply is recent.
+// waits for at most a quarter of the lease's time to live, so that the reply is recent.
 func (l *Lease) Confirm(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, l.ttl/4)
 	defer cancel()
@@ -211,9 +211,10 @@ const (
 	stopped
 )
 
-// awaitRenewalTime waits for the first of the three events. If both timers have fired, for
-// example after the process was stopped for a while, the lease has expired. Another runner
-// may have had the account in the meantime, even if the key is free again.
+// awaitRenewalTime waits until ctx ends, the lease expires, or the next renewal is due. If both
+// timers have fired, for example after the process was stopped for a while, the lease has
+// expired. Another runner may have had the account in the meantime, even if the key is free
+// again.
 func awaitRenewalTime(ctx context.Context, expiry, renew <-chan time.Time) int {
 	select {
 	case <-ctx.Done():
@@ -230,10 +231,9 @@ func awaitRenewalTime(ctx context.Context, expiry, renew <-chan time.Time) int {
 	}
 }
 
-// renew writes the key again. It returns ErrKeyExists if another runner has the key, or had
-// it since the last renewal. If a reply to its own write was lost, it writes the key again,
-// so that the key's age counts from this renewal. It overwrites a value that no runner
-// wrote.
+// renew writes the key again. It returns ErrKeyExists if another runner has the key, or has had
+// the key since the last renewal. If the reply to its own write was lost, it repeats the write,
+// so that the key's age counts from this renewal. It overwrites a value that no runner wrote.
 func (l *Lease) renew(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, l.ttl/4)
 	defer cancel()
@@ -258,8 +258,8 @@ func (l *Lease) renew(ctx context.Context) error {
 	return err
 }
 
-// errKeyContended does not end the lease, because the next renewal may succeed before it
-// expires.
+// errKeyContended is the error of one renewal. The lease continues, because the next renewal may
+// succeed before the lease expires.
 var errKeyContended = errors.New("the key of the lease changes faster than it can be written")
 
 const renewTries = 5

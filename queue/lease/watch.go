@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// watchAnew is how often the watch is restarted, so that it finds a bucket that was
-	// deleted and created again. If a watch misses a change, the time to live of the key
-	// applies.
+	// watchAnew is how often the watch is restarted, so that it finds a bucket that was deleted
+	// and created again. If a watch misses a change, a waiting runner notices it after the key's
+	// time to live.
 	watchAnew  = 30 * time.Second
 	watchAgain = 500 * time.Millisecond
 	// heardFor is how long Heard returns a runner after its last key.
