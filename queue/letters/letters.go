@@ -56,9 +56,10 @@ type Kept struct {
 }
 
 // Store stores a command that could not be read, and returns when it is on disk. The caller
-// acknowledges the command afterwards. If the same command is stored again within a day,
-// after a lost acknowledgement, the stream keeps one copy. A body that is not UTF-8, or
-// would more than double as JSON text, is stored as base64, and Encoding is set.
+// acknowledges the command afterwards. If the same command is stored again within a day, after a
+// lost acknowledgement, the stream keeps one copy. A body is stored as base64, and Encoding is
+// set, if the body is not UTF-8. The same applies if the body would more than double in size as
+// JSON text.
 func (l Letters) Store(ctx context.Context, dead Dead) error {
 	if err := queue.ValidAccount(l.account); err != nil {
 		return err
@@ -67,8 +68,9 @@ func (l Letters) Store(ctx context.Context, dead Dead) error {
 	if err != nil {
 		return fmt.Errorf("dead letter: %w", err)
 	}
-	// The id includes the time, because a commands stream that was created again starts at
-	// sequence 1. Without the time its dead letters would be duplicates of old ones.
+	// The id includes the time, because the sequences begin with 1 again if the commands stream
+	// is recreated. Without the time, a new dead letter could count as a duplicate of an old
+	// one.
 	id := strconv.FormatUint(dead.StreamSequence, 10) + "-" + strconv.FormatInt(dead.Published.UnixNano(), 10)
 	_, err = l.js.Store(ctx, &nats.Msg{
 		Subject: queue.DeadSubject(l.account), Data: body, Header: nats.Header{jetstream.MsgIDHeader: {id}},
@@ -154,7 +156,7 @@ func (l Letters) Count(ctx context.Context) (int64, error) {
 // ErrNone is returned for a sequence that has no dead letter.
 var ErrNone = errors.New("there is no such dead letter")
 
-// Read returns one dead letter, or ErrNone.
+// Read returns one dead letter. It returns ErrNone if there is none with this sequence.
 func (l Letters) Read(ctx context.Context, seq uint64) (Letter, error) {
 	stream, err := l.stream(ctx)
 	if err != nil {
