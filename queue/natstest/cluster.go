@@ -24,7 +24,7 @@ func Cluster(t testing.TB) (servers []*server.Server) {
 	return servers
 }
 
-// RestartableCluster runs a Cluster. restart starts server i again after its shutdown.
+// noSuitablePeers is the error of a cluster whose leader has not heard from all servers yet.
 func RestartableCluster(t testing.TB) (servers []*server.Server, restart func(i int)) {
 	t.Helper()
 	const size = 3
@@ -62,8 +62,8 @@ func RestartableCluster(t testing.TB) (servers []*server.Server, restart func(i 
 // yet.
 const noSuitablePeers jetstream.ErrorCode = 10005
 
-// Again retries do while it fails with errors that a cluster returns during the election of
-// its leaders.
+// Again calls the function do until it succeeds. An error other than those of a cluster without
+// a leader fails the test.
 func Again(ctx context.Context, t testing.TB, do func(context.Context) error) {
 	t.Helper()
 	for {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Mute is a proxy in front of a server that can drop the data that the server sends.
+// Mute is a proxy in front of a server. It can drop the data that the server sends.
 type Mute struct {
 	URL     string
 	Dropped atomic.Bool // drop the server's next data, and close its connection

@@ -15,9 +15,9 @@ import (
 	"perennial/queue/freeport"
 )
 
-// Start runs a server on loopback with a configuration until the test ends. $STORE in the
-// configuration is replaced by a directory of the test. The server chooses a free port
-// unless the configuration sets one.
+// Start runs a server with this configuration, on loopback, until the test ends. $STORE in the
+// configuration is replaced by a directory of the test. The server chooses a free port unless
+// the configuration sets one.
 func Start(t testing.TB, conf string) *server.Server {
 	t.Helper()
 	options := &server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true}
