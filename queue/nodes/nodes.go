@@ -46,7 +46,8 @@ func Drop(ctx context.Context, js *queue.JetStream, node string) error {
 	return nil
 }
 
-// nodeKey encodes a runner's name, because a host name may have characters that a key may not.
+// nodeKey encodes a runner's name as a key. A host name may contain characters that are not
+// allowed in a key.
 func nodeKey(node string) string { return hex.EncodeToString([]byte(node)) }
 
 // All returns the last posts of the live runners, in no particular order.
