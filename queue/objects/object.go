@@ -85,8 +85,9 @@ func (p *pacedReader) Read(part []byte) (n int, err error) {
 	return n, err
 }
 
-// errNotStored means that the server stores no more parts, as with a full disk or quota. The
-// library does not report the refusal of a part before the next read returns.
+// errNotStored means that the server stores no more parts, for example because the disk is full
+// or a quota is reached. The library reports the refusal of a part only when the next read
+// returns.
 var errNotStored = errors.New("the NATS server stores no more parts of the object: check its disk and the limits of its streams")
 
 // await waits until the stream has stored the message with sequence seq. It returns
@@ -110,9 +111,9 @@ func (p *pacedReader) await(seq uint64) error {
 	}
 }
 
-// endsWith returns a reader of content that also ends when ctx ends. If the server sends
-// nothing more, the client library's own read waits until its context's deadline, even if
-// the context is cancelled.
+// endsWith returns a reader of content that fails when ctx ends. If the server sends nothing
+// more, the client library's own reader waits until the deadline of its context, even if that
+// context is cancelled.
 func endsWith(ctx context.Context, content io.ReadCloser) io.ReadCloser {
 	out, in := io.Pipe()
 	stop := context.AfterFunc(ctx, func() { _ = in.CloseWithError(ctx.Err()) })
