@@ -24,10 +24,11 @@ type Event struct {
 	Hash    string // hash of the row
 	Type    string // such as "order.delivered"; the last tokens of the subject
 	Payload []byte // the complete CloudEvents JSON
-	// ReplyTo is the inbox to which Reply is also sent; "" if there is none.
+	// ReplyTo is the inbox to which Reply is also sent. It is "" if there is none.
 	ReplyTo string
 	Reply   []byte
-	// Traceparent and Tracestate are headers of the event's message; "" for none.
+	// Traceparent and Tracestate are headers of the event's message. They are "" if there are
+	// none.
 	Traceparent, Tracestate string
 }
 
@@ -44,36 +45,35 @@ type Source interface {
 	HashAt(ctx context.Context, seq uint64) (hash string, found bool, err error)
 }
 
-// Outbox publishes an account's journal, in order, to its events stream. The stream has no
-// other publishers, so a row's sequence is also its stream sequence. Each message, or atomic
-// batch, contains the sequence before it, so that the stream can store neither a gap nor a
-// duplicate. Before determines whether a row is committed or published first. In both cases
-// Run sends the results in the rows to inboxes.
+// Outbox publishes an account's journal, in order, to its events stream. The stream has no other
+// publishers, so a row's sequence is also its stream sequence. Each message, or atomic batch,
+// says with which sequence the stream must end before it. The stream can therefore store neither
+// a gap nor a duplicate. Before determines whether a row is committed or published first. In
+// both cases Run sends the results in the rows to inboxes.
 type Outbox struct {
 	// Before means that rows are published before they are committed. The committer then
 	// calls Publish, and the source has only published rows. Otherwise Run publishes the
 	// source's rows.
 	Before bool
-	// Answered is the last row whose result was sent before this process began. It is used
-	// only if Before is set.
+	// Answered is the last row whose result an earlier process has sent. It is used only if
+	// Before is set.
 	Answered uint64
 
-	// Held says what the stream had before this process began.
+	// Held says which rows the stream is known to have had before this process began.
 	Held Held
-	// Refill allows the outbox to republish everything that the stream has lost. Rows lost in a
-	// power cut are always republished.
+	// Refill allows the outbox to republish everything that the stream has lost. Rows that a
+	// power cut may have lost are always republished.
 	Refill bool
-	// Begins returns the highest row with which the stream may begin. The ledger knows that the
-	// rows before it were removed on purpose. If Begins is nil, the stream must begin with
-	// row 1.
+	// Begins returns the latest row that may be the stream's first row. The ledger knows that
+	// earlier rows were removed on purpose. If Begins is nil, the stream must begin with row 1.
 	Begins func(context.Context) (uint64, error)
 	// RefillAdvice tells an operator how to allow Refill. It is added to the error if Refill is
 	// needed and not set.
 	RefillAdvice string
 
 	// AnswersAgain is how long after the start the early results are sent to their inboxes a
-	// second time. Clients of a server that has just started may not have reconnected before
-	// that. Default: 5 seconds.
+	// second time. When a server has just started, some clients need this time to reconnect.
+	// Default: 5 seconds.
 	AnswersAgain time.Duration
 
 	js      *queue.JetStream
@@ -95,8 +95,8 @@ func New(js *queue.JetStream, account string, source Source) *Outbox {
 		log: js.Log().WithField("part", "outbox").WithField("account", account), moved: make(chan struct{})}
 }
 
-// Published returns the last journal sequence that is in the stream and whose result, if
-// any, was sent.
+// Published returns the last journal sequence that is in the stream. If the row has a result,
+// the result was sent too.
 func (o *Outbox) Published() uint64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -121,8 +121,8 @@ func (o *Outbox) Wait(ctx context.Context, seq uint64) error {
 	}
 }
 
-// setPublished sets the last published sequence. It is lower than before if the stream has
-// lost its end.
+// setPublished sets the last published sequence. The sequence decreases if the stream has lost
+// its end.
 func (o *Outbox) setPublished(seq uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -133,7 +133,8 @@ func (o *Outbox) setPublished(seq uint64) {
 	o.published, o.most, o.failing = seq, max(o.most, seq), nil
 }
 
-// Failing returns the error of the last attempt to publish, or nil if it succeeded.
+// Failing returns the error of the last attempt to publish. It returns nil if the attempt
+// succeeded.
 func (o *Outbox) Failing() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -147,8 +148,8 @@ func (o *Outbox) setFailing(err error) {
 }
 
 // Run publishes until ctx ends, and then returns ctx's error. If ledger and stream have
-// diverged, it returns a [DivergedError], and the account must stop. After other failures
-// it determines its position again and retries, with growing delays.
+// diverged, it returns a [DivergedError], and the account must stop. After other failures it
+// retries with growing delays, and determines its position again each time.
 func (o *Outbox) Run(ctx context.Context) error {
 	delay := sleep.Growing(50*time.Millisecond, 5*time.Second)
 	defer o.answerTwice()()
@@ -208,8 +209,9 @@ func (o *Outbox) session(ctx context.Context) (err error) {
 	}
 }
 
-// send sends the results of the rows after done, and publishes rows that are not in the
-// stream yet. Results go first: if the runner stops in between, both are sent again.
+// send sends the results in the given rows, and publishes the rows that are not in the stream
+// yet. done is the sequence before the first row. Results go first: if the runner stops in
+// between, both are sent again.
 func (o *Outbox) send(ctx context.Context, done uint64, events []Event) error {
 	if err := o.answerAll(ctx, done, events); err != nil || o.Before {
 		return err
@@ -221,8 +223,8 @@ func (o *Outbox) send(ctx context.Context, done uint64, events []Event) error {
 	return nil
 }
 
-// findPlace compares the stream's last messages with the ledger. It returns the last
-// message's sequence, or 0 if the stream is empty.
+// findPlace compares the stream's last messages with the ledger. It returns the sequence of the
+// last message. It returns 0 if the stream is empty.
 func (o *Outbox) findPlace(ctx context.Context) (uint64, error) {
 	stream, err := o.js.Stream(ctx, queue.EventsStream(o.account))
 	if err != nil {
@@ -252,7 +254,8 @@ func (o *Outbox) findPlace(ctx context.Context) (uint64, error) {
 	return last, o.compareBefore(ctx, stream, first, last)
 }
 
-// checkBegin returns an error if the stream begins later than the ledger's removals explain.
+// checkBegin returns an error if the stream begins too late. The ledger knows which rows were
+// removed on purpose.
 func (o *Outbox) checkBegin(ctx context.Context, first uint64) error {
 	if first <= 1 {
 		return nil
@@ -291,8 +294,8 @@ func (o *Outbox) checkHeld(last uint64) error {
 }
 
 // compareBefore compares the messages that may have been in flight when the stream was last
-// written. If another client's message took the place of a row, the rows after it match
-// again. Comparing only the last message would therefore miss it.
+// written. Another client's message may have taken the place of a row. The rows after that
+// message match, so a comparison of only the last message would find no difference.
 func (o *Outbox) compareBefore(ctx context.Context, stream jetstream.Stream, first, last uint64) error {
 	if last > comparedMost {
 		first = max(first, last-comparedMost)
@@ -319,8 +322,8 @@ func (o *Outbox) compareBefore(ctx context.Context, stream jetstream.Stream, fir
 	return nil
 }
 
-// comparedMost is how many messages compareBefore compares. It is more than are published
-// concurrently.
+// comparedMost is how many messages compareBefore compares. It exceeds the number of rows that
+// are published concurrently.
 const comparedMost = 1024
 
 const compareTimeout = 30 * time.Second
@@ -369,8 +372,8 @@ func (o *Outbox) diverged(seq uint64, streamHash, ledgerHash, reason string) err
 }
 
 // DivergedError reports that an account's events stream and its ledger differ. Nothing was
-// published after the difference was found. LedgerHash is "" if the ledger has no row
-// StreamSeq. StreamHash is "" if the message in the stream is not from an outbox.
+// published after the difference was found. LedgerHash is "" if the ledger has no row with the
+// sequence StreamSeq. StreamHash is "" if no outbox published the message in the stream.
 type DivergedError struct {
 	Account    string
 	StreamSeq  uint64 // journal sequence (or stream sequence) of the stream's last message
@@ -386,10 +389,10 @@ func (e *DivergedError) Error() string {
 		e.Account, e.StreamSeq, e.LedgerSeq, e.Reason)
 }
 
-// FencedError reports that the events stream has another row in the place of a row given to
-// [Outbox.Publish]. Another runner has the account, or had it in the meantime. StreamHash is
-// "" if the message in the stream was not published as a row. It is also "" if the message
-// was already removed from the start of the stream.
+// FencedError reports that [Outbox.Publish] cannot publish a row, because the events stream
+// already has another row with the same sequence. Another runner has the account, or had it in
+// the meantime. StreamHash is "" if the message in the stream was not published as a row. It is
+// also "" if the message was already removed from the start of the stream.
 type FencedError struct {
 	Account    string
 	Seq        uint64 // sequence of the row in the journal and in the stream
@@ -403,8 +406,8 @@ func (e *FencedError) Error() string {
 		e.Account, e.Seq, e.StreamHash, e.OwnHash)
 }
 
-// ShortStreamError reports that an account's events stream ends before the row after which
-// [Outbox.Publish] must continue, so the stream has lost its end.
+// ShortStreamError reports that an account's events stream has lost its end. [Outbox.Publish]
+// must append rows after row Seq, but the stream ends earlier.
 type ShortStreamError struct {
 	Account   string
 	StreamSeq uint64 // sequence of the stream's last message; 0 if the stream is empty
@@ -463,17 +466,17 @@ func expectLast(msg *nats.Msg, last uint64) {
 // Held says which journal rows an account's events stream is known to have had. It comes
 // from a file that outlives the process and the stream.
 type Held struct {
-	// Last is the last journal sequence that the stream acknowledged; 0 for none.
+	// Last is the last journal sequence that the stream acknowledged. It is 0 if there is none.
 	Last uint64
 	// Firm is a sequence that cannot have been lost in a crash. The stream acknowledged it
 	// before a clean stop, or so long ago that the server has synced it since.
 	Firm uint64
 }
 
-// Missing describes what a stream that ends with row last has lost. It returns "" if the
-// stream lost nothing, or no more than a crash or a power cut explains. Larger losses are
-// reported: the ledger could have been rewritten before it refills the stream, and no event
-// would show that.
+// Missing describes what a stream that ends with row last has lost. It returns "" if the stream
+// lost nothing, or no more than a crash or a power cut explains. Missing reports larger losses,
+// because the stream would be filled from the ledger again. If somebody had rewritten the ledger
+// before, no event would show the change.
 func (h Held) Missing(last uint64) string {
 	switch {
 	case last == 0 && h.Firm > 0:
@@ -484,8 +487,9 @@ func (h Held) Missing(last uint64) string {
 	return ""
 }
 
-// MissingBefore describes what a stream that begins with row first has lost, or returns "".
-// latest is the last row that may be the stream's first, according to the ledger.
+// MissingBefore describes what the start of a stream has lost. first is the stream's first row.
+// latest is the latest row that may be the first according to the ledger. MissingBefore returns
+// "" if the stream lost nothing.
 func MissingBefore(first, latest uint64) string {
 	latest = max(latest, 1)
 	if first <= latest {

@@ -78,8 +78,8 @@ func eventsEnd(events []Event) int {
 	return end
 }
 
-// publishBatch retries one batch until its outcome is known. Each retry sends only the rows
-// that were not found in the stream.
+// publishBatch retries one batch until its outcome is known. A retry sends only the rows that
+// the stream does not have yet.
 func (o *Outbox) publishBatch(ctx context.Context, events []Event) error {
 	delay := sleep.Growing(publishDelay, publishMost)
 	look := &look{outbox: o}
@@ -117,8 +117,9 @@ func (o *Outbox) publishBatch(ctx context.Context, events []Event) error {
 
 var errUnexpectedAck = errors.New("the events stream acknowledged other rows than those that were sent")
 
-// refused reports whether the stream's last message differed from the expected one. That
-// message may be another client's, or from an earlier attempt that is still in progress.
+// refused reports whether the stream refused a message because the stream's last message was not
+// the expected one. That message may belong to another client, or to an earlier attempt that is
+// still in progress.
 func refused(err error) bool {
 	api, ok := errors.AsType[*jetstream.APIError](err)
 	return errors.Is(err, errUnexpectedAck) || ok && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
@@ -140,11 +141,12 @@ func final(err error) bool {
 
 var errNoMessage = errors.New("cannot be published")
 
-// try sends a batch once, with a new batch id, and waits for the acknowledgement of its
-// last message. The other messages request no acknowledgement, because the stream refuses
-// the later messages if one is missing. Outside an atomic batch, the first message requests
-// one too. Otherwise another client's message could take its place, most likely between two
-// batches, and the second message would still be accepted.
+// try sends a batch once, with a new batch id, and waits for the acknowledgement of its last
+// message. The other messages request no acknowledgement, because the stream refuses the later
+// messages if one is missing. Outside an atomic batch, the first message also requests an
+// acknowledgement. Otherwise another client's message could get the sequence of the first
+// message, most likely between two batches. The stream would refuse the first message, but still
+// accept the second.
 func (o *Outbox) try(ctx context.Context, events []Event) error {
 	if !o.js.Conn().IsConnected() {
 		if err := o.js.AwaitConnected(ctx); err != nil {
@@ -184,7 +186,7 @@ func (o *Outbox) try(ctx context.Context, events []Event) error {
 }
 
 // sendFirst sends all messages of an attempt except the last. first is the pending
-// acknowledgement of the first message, or nil if none was requested.
+// acknowledgement of the first message. It is nil if none was requested.
 func (o *Outbox) sendFirst(messages []*nats.Msg) (first jetstream.PubAckFuture, err error) {
 	for n, msg := range messages {
 		if n == 0 && !o.Before {
@@ -199,8 +201,8 @@ func (o *Outbox) sendFirst(messages []*nats.Msg) (first jetstream.PubAckFuture, 
 	return first, nil
 }
 
-// endWithConnection calls end if the connection is lost before stop is called, because the
-// acknowledgement can then no longer arrive.
+// endWithConnection calls end if the connection is lost before stop is called, because an
+// acknowledgement can no longer arrive.
 func (o *Outbox) endWithConnection(end context.CancelFunc) (stop func()) {
 	lost, stopped := o.js.Conn().StatusChanged(nats.RECONNECTING, nats.CLOSED), make(chan struct{})
 	var watching sync.WaitGroup
@@ -218,8 +220,9 @@ func (o *Outbox) endWithConnection(end context.CancelFunc) (stop func()) {
 	}
 }
 
-// messages returns the messages of rows, and their size in bytes. Each message contains the
-// sequence before it, except in a batch: there only the first does, as the server requires.
+// messages returns the messages of rows, and their size in bytes. A message says with which
+// sequence the stream must end before it. In a batch, only the first message says so, as the
+// server requires.
 func (o *Outbox) messages(events []Event) (messages []*nats.Msg, size int64, err error) {
 	id, most, batch := nuid.Next(), o.js.MaxPayload(), o.Before && len(events) > 1
 	for n := range events {
@@ -247,11 +250,12 @@ func (o *Outbox) messages(events []Event) (messages []*nats.Msg, size int64, err
 
 const (
 	lookers = 16
-	// shortFor is how long a stream must be too short before this is reported. A leader may not
-	// yet have applied what another replica has already reported.
+	// shortFor is how long a leader must report that the stream is too short before Publish
+	// returns the error. At first, a new leader may lack rows that another replica has reported.
 	shortFor = time.Second
-	// shortSeen is how recently a leader must have heard from a quorum for its report of the
-	// stream's end to count. For 4 s after that, no other leader is elected.
+	// shortSeen is the maximum age of a leader's contact with a quorum. If the contact is older,
+	// the leader's report of the stream's end does not count. No other leader is elected within
+	// 4 s of such a contact.
 	shortSeen = 3 * time.Second
 )
 
@@ -264,9 +268,9 @@ type look struct {
 	short  <-chan time.Time // fires when the stream has been too short for shortFor; nil if it is not too short
 }
 
-// find returns how many of the rows, from the first, are in the stream as published; this is
-// at least one if err is nil. If the error is neither a [FencedError] nor a
-// [ShortStreamError], the rows must be retried.
+// find returns how many of the rows, counted from the first, are in the stream as published. If
+// err is nil, at least one is. If the error is neither a [FencedError] nor a [ShortStreamError],
+// the rows must be retried.
 func (l *look) find(ctx context.Context, rows []Event) (int, error) {
 	account := l.outbox.account
 	info, err := events.Of(l.outbox.js, account).Info(ctx)
@@ -373,8 +377,8 @@ const (
 	mostEarly    = 10_000
 )
 
-// earlyAnswers keeps the results that were sent when some clients may not have reconnected
-// yet.
+// earlyAnswers keeps the results that are sent soon after the start, because some clients may
+// not have reconnected yet.
 type earlyAnswers struct {
 	mu   sync.Mutex
 	open bool
@@ -425,9 +429,9 @@ func (o *Outbox) answerTwice() (stop func()) {
 	return func() { timer.Stop() }
 }
 
-// answerAll sends the results of the rows after done. If no publication follows, it waits
-// until the server has them, because messages in the client's buffer are lost if the
-// connection is lost.
+// answerAll sends the results in the given rows. done is the sequence before the first row. If
+// no publication follows, answerAll waits until the server has received the results. Otherwise a
+// lost connection could lose results that are still in the client's buffer.
 func (o *Outbox) answerAll(ctx context.Context, done uint64, events []Event) error {
 	sent := false
 	for n := range events {
