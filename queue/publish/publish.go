@@ -53,9 +53,9 @@ type Publisher struct{ js *queue.JetStream }
 func New(js *queue.JetStream) Publisher { return Publisher{js} }
 
 // Publish publishes one command and returns when the stream has it on disk. The error is
-// [queue.ErrNoAccount] if the server has commands streams only of other accounts, and
-// [ErrNotTaken] if no stream accepts the command now. After any other error the command may
-// or may not be stored. Publishing it again with the same id is harmless.
+// [queue.ErrNoAccount] if the server has commands streams, but none of this account. It is
+// [ErrNotTaken] if no stream accepts the command now. After any other error the command may or
+// may not be stored. Publishing it again with the same id is harmless.
 func (p Publisher) Publish(ctx context.Context, account string, command Outgoing) error {
 	if err := errors.Join(queue.ValidAccount(account), command.check()); err != nil {
 		return err
@@ -198,8 +198,8 @@ const lacksTimeout = 5 * time.Second
 
 // lacks reports whether JetStream has commands streams of other accounts but not of this
 // account. It returns false if JetStream does not reply, has no such streams, or denies the
-// request. The streams may then be on a hub that cannot be reached, or in another NATS
-// account from which commands are imported.
+// request. In these cases, the streams may be on a hub that cannot be reached, or in another
+// NATS account from which commands are imported.
 func (p Publisher) lacks(ctx context.Context, account string) bool {
 	ctx, cancel := context.WithTimeout(ctx, lacksTimeout)
 	defer cancel()
@@ -242,11 +242,11 @@ var ErrNotTaken = errors.New("nothing takes the account's commands at the moment
 // ErrUnacknowledged reports that NATS did not say in time whether it has stored a command.
 var ErrUnacknowledged = errors.New("NATS does not say that it has stored the command")
 
-// CarryOut publishes a command and returns the reply at its inbox: the data of its
-// command.finished, or why the command is not executed. ctx limits only the wait; a
-// published command continues. [queue.ErrDisconnected] reports that the connection was lost,
-// and with it the reply. [ErrUnacknowledged] reports that the command may or may not be
-// published. In both cases, publish the command again.
+// CarryOut publishes a command, waits for the runner's reply and returns it. The reply is the
+// data of the command.finished event, or says why the command is not executed. ctx limits only
+// the wait; a published command continues. [queue.ErrDisconnected] reports that the connection
+// was lost, and with it the reply. [ErrUnacknowledged] reports that the command may or may not
+// be published. In both cases, publish the command again.
 func (p Publisher) CarryOut(ctx context.Context, account string, command Outgoing) ([]byte, error) {
 	ctx, release := p.js.WhileConnected(ctx)
 	defer release()
