@@ -1,5 +1,5 @@
-// Package queuetest provides an in-memory commands stream for simulations. Its tests are a
-// suite that both this stream and JetStream must pass.
+// Package queuetest provides an in-memory commands stream for simulations. One test suite checks
+// both this stream and JetStream.
 package queuetest
 
 import (
