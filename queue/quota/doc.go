@@ -1,5 +1,5 @@
-// Package quota explains which limit of a NATS account refuses a request, or is too low, and
-// what to configure.
+// Package quota explains which limit of a NATS account is too low, or has caused the refusal of
+// a request. It also says what to configure.
 //
 // If an operator can resolve a refusal by JetStream, its explanation contains the limit's
 // name in the configuration of nats-server. Refusals are recognised by their codes, because

@@ -75,19 +75,19 @@ func InWords(err error) error {
 }
 
 const (
-	// consumersNeeded is the number of consumers that a stream must allow: the consumers of
-	// the commands stream, and some for clients that follow the events stream.
+	// consumersNeeded is the number of consumers that each stream must allow. The commands
+	// stream needs a consumer for each line, and the events stream needs some for clients.
 	consumersNeeded = 16
 	// MaxAckPending is how many commands may be delivered but not acknowledged. It is higher
-	// than a runner needs. It need not limit memory, because the server sends only as many
-	// commands as were requested.
+	// than a runner needs. It does not limit the use of memory, because the server sends only
+	// the commands that the runner requests.
 	MaxAckPending = 65536
 	// roomNeeded is the storage that one batch of events needs, in bytes.
 	roomNeeded = 1 << 20
 )
 
-// TooLittle returns an [Error] for the first limit that is too low for this many further
-// streams, or nil.
+// TooLittle returns an [Error] for the first limit that is too low if the NATS account needs
+// this many more streams. It returns nil if all limits suffice.
 func TooLittle(t jetstream.Tier, streams int) error {
 	l := t.Limits
 	for _, limit := range []struct {
@@ -109,8 +109,8 @@ func TooLittle(t jetstream.Tier, streams int) error {
 	return nil
 }
 
-// NoTier returns the error for a NATS account whose limits are per number of replicas and do
-// not include the requested number.
+// NoTier returns the error for a NATS account that has separate limits for each number of
+// replicas, but none for the requested number.
 func NoTier() error { return InWords(&jetstream.APIError{ErrorCode: codeNoTier}) }
 
 // IsOverlap reports whether a stream was refused because another stream has some of its
@@ -121,7 +121,7 @@ func IsOverlap(err error) bool {
 }
 
 // Overlap returns the error for streams that have subjects of another stream. refused is
-// JetStream's own error, or nil if no request was made.
+// JetStream's own error. It is nil if no request was made.
 func Overlap(streams []string, stream string, refused error) error {
 	return &Error{Limit: "subjects", Seen: "stream " + strings.Join(streams, ", ") + " takes subjects of " + stream, Do: moveOverlap, err: refused}
 }
