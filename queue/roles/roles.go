@@ -40,7 +40,7 @@ const (
 
 var userName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
-// CheckUser returns an error that says what is wrong with a user, or nil.
+// CheckUser returns an error if something is wrong with a user.
 func CheckUser(u User) error {
 	if !userName.MatchString(u.Name) || u.Name == RunnerUser {
 		return fmt.Errorf("user %.70q must be 1 to 64 of a-z, A-Z, 0-9, - and _, begin with a letter or digit, and not be %s", u.Name, RunnerUser)

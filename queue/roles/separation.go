@@ -18,10 +18,10 @@ import (
 // Separation checks a user's permissions without changing anything, over a connection of that
 // user. It requests the user's account and permissions from the server, and tries requests that
 // the user's roles do not allow. It checks that the runner receives the user's requests for
-// consumers, and that it knows who sends a request. wrong describes the differences from
-// [ServerConfig]. untried describes what could not be checked, because no runner replied.
-// Separation cannot detect permissions that no client request shows, such as an unused import.
-// ctx must have a deadline.
+// consumers, and that the runner knows who sends a request. wrong describes the differences from
+// [ServerConfig]. If no runner replied, untried describes what could not be checked. Separation
+// cannot detect permissions that no client request shows, such as an unused import. ctx must
+// have a deadline.
 func Separation(ctx context.Context, js *queue.JetStream, u User, verbs []service.Verb, accounts []string) (wrong, untried []string, err error) {
 	if wrong, err = comparePermissions(ctx, js, u, verbs); err != nil {
 		return nil, nil, err
@@ -122,8 +122,8 @@ func pastRunner(ctx context.Context, js *queue.JetStream, u User) (wrong, untrie
 
 const commonVerb = "status"
 
-// unproven sends a request that the user may send, and checks that the reply contains the
-// user's name.
+// unproven checks that the runner knows who sends a request. It sends a request that the user
+// may send, and checks that the reply contains the user's name.
 func unproven(ctx context.Context, js *queue.JetStream, u User) (wrong, untried []string, err error) {
 	for _, account := range u.accountsAs(queue.RoleProducer, queue.RoleViewer, queue.RoleOperator) {
 		answer, asked, err := tryRequest(ctx, js, queue.ServiceSubject(account, commonVerb), []byte(`{"id":"doctor"}`))
@@ -151,8 +151,9 @@ func (u User) accountsAs(roles ...queue.Role) []string {
 	return slices.Compact(all)
 }
 
-// forbidden returns subjects that the user's roles do not include and whose replies would
-// reveal something about an account or the lease bucket. A request on them changes nothing.
+// forbidden returns subjects that the user's roles do not include. A reply on such a subject
+// would reveal something about an account or the lease bucket. A request to the subject changes
+// nothing.
 func (u User) forbidden(account string, verbs []service.Verb) []string {
 	all := []string{
 		"$JS.API.STREAM.INFO." + queue.KeyValueStream(queue.LeaseBucket), "$JS.API.STREAM.INFO." + queue.EventsStream(account), "$JS.API.STREAM.INFO." + queue.CommandsStream(account),
@@ -172,8 +173,8 @@ func answered(ctx context.Context, js *queue.JetStream, subject string) (bool, e
 // jsNotEnabled is JetStream's code for an account without JetStream.
 const jsNotEnabled = 10039
 
-// tryRequest sends a request and reports in asked whether it got a reply. It gets none if
-// the server forbids the request or nothing serves the subject; answer is then empty.
+// tryRequest sends a request and waits for the reply. asked is false, and answer is empty, if
+// the server forbids the request or nothing serves the subject.
 func tryRequest(ctx context.Context, js *queue.JetStream, subject string, data []byte) (answer *nats.Msg, asked bool, err error) {
 	none := &nats.Msg{}
 	inbox := js.Conn().NewInbox()
