@@ -17,9 +17,9 @@ import (
 	"perennial/queue/caller"
 )
 
-// discovery is one instance of a service, according to version 1 of the NATS service
-// protocol. It replaces micro.Service, which measures until a handler returns. This
-// service's replies are sent later, by other goroutines
+// discovery is one instance of a service, according to version 1 of the NATS service protocol.
+// micro.Service would measure the time until the handler returns, but here other goroutines send
+// the replies later. discovery therefore replaces micro.Service
 // (docs/decisions/0018-the-service-counts-for-itself.md).
 type discovery struct {
 	js          *queue.JetStream
@@ -56,8 +56,8 @@ func discoverable(js *queue.JetStream, name, version, description string, metada
 	return d, nil
 }
 
-// answers replies to a discovery verb, on its subjects for all services, for services of
-// this name, and for this instance.
+// answers serves a discovery verb. It subscribes to three subjects: for all services, for
+// services of this name, and for this instance.
 func (d *discovery) answers(verb micro.Verb, answer func() []byte) error {
 	for _, of := range [][2]string{{}, {d.identity.Name}, {d.identity.Name, d.identity.ID}} {
 		subject, err := micro.ControlSubject(verb, of[0], of[1])
@@ -180,9 +180,9 @@ type request struct {
 	ended    bool
 }
 
-// end counts the request and its duration. It is called before the reply is sent, so that a
-// client that has the reply finds the request counted. failure describes an error; it is ""
-// if there was none. end is called again with a failure if the reply could not be sent.
+// end counts the request and its duration. It is called before the reply is sent: a client that
+// has the reply must find the request counted. failure describes an error; it is "" if there was
+// none. If the reply cannot be sent, end is called a second time, with the failure.
 func (r *request) end(failure string) {
 	e := r.endpoint
 	e.mu.Lock()

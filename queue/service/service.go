@@ -28,8 +28,8 @@ const (
 	// maxSlow limits requests that read the provider. They may take minutes each, and continue
 	// even if their client ends. They do not count against maxServing.
 	maxSlow = 16
-	// maxParked limits the requests that wait for an event, and maxParkedOfUser those of
-	// one user. Such requests use memory but do no work.
+	// maxParked limits the requests that wait for an event. maxParkedOfUser limits those of one
+	// user. Such requests use memory but do no work.
 	maxParked       = 4096
 	maxParkedOfUser = 512
 )
@@ -97,9 +97,9 @@ type Service struct {
 	Clock   func() time.Time
 }
 
-// Serve handles requests on perennial.svc.<account>.<verb> until stop, as a NATS micro
-// service named perennial-<account>. When Serve returns, the server knows the verbs, unless
-// the connection was lost. Each request's context has the values of ctx. stop refuses new
+// Serve handles requests on perennial.svc.<account>.<verb> until the caller calls stop. It is a
+// NATS micro service named perennial-<account>. When Serve returns, the server knows the verbs,
+// unless the connection was lost. Each request's context has the values of ctx. stop refuses new
 // requests, cancels the contexts of requests in progress, and returns when these have ended.
 func Serve(ctx context.Context, js *queue.JetStream, s Service) (stop func() error, err error) {
 	if err := queue.ValidAccount(s.Account); err != nil {
@@ -132,10 +132,11 @@ func Serve(ctx context.Context, js *queue.JetStream, s Service) (stop func() err
 	return stop, nil
 }
 
-// stopService removes the service's subscriptions. While the connection is down, they cannot
-// be removed from the server. On reconnection, nats.go would subscribe again, and the server
-// would send requests to a stopped service. stopService therefore removes the subscriptions
-// when the connection is up. Until then, requests are refused with codeStopping.
+// stopService removes the service's subscriptions. While the connection is down, the
+// subscriptions cannot be removed from the server. After a reconnection, nats.go would subscribe
+// again, and the server would send requests to a stopped service. stopService therefore removes
+// the subscriptions when the connection is up. Until then, requests are refused with
+// codeStopping.
 func stopService(js *queue.JetStream, service *discovery) error {
 	up := js.Conn().StatusChanged(nats.CONNECTED, nats.CLOSED) // registered first, so that no connection in between is missed
 	if js.Conn().IsConnected() || js.Conn().IsClosed() {
@@ -253,9 +254,9 @@ func stopping() *Error {
 	return &Error{Code: codeStopping, Description: queue.ErrStopping.Error()}
 }
 
-// maxDescription limits the description of an error, in bytes. The description may contain
-// an id of any length, and is sent in a header too, so a reply could otherwise exceed the
-// message limit.
+// maxDescription limits the description of an error, in bytes. The description may contain an id
+// of any length, and a header repeats it. Without the limit, a reply could exceed the message
+// limit.
 const maxDescription = 1000
 
 func bounded(refused Error) Error {
@@ -284,10 +285,10 @@ const codeBusy = "busy"
 
 const codeStopping = "stopping"
 
-// Request sends a request to an account's runner and returns the reply. The error is an
-// [Error] from the runner, [ErrNoRunner] if no runner has the account, [queue.ErrStopping]
-// if the runner stopped or the connection was lost, or ctx's error. If ctx has no deadline,
-// Request waits for at most queue.PublishTimeout.
+// Request sends a request to an account's runner and returns the reply. The error is an [Error]
+// from the runner, or [ErrNoRunner] if no runner has the account. It is [queue.ErrStopping] if
+// the runner stopped or the connection was lost. Otherwise it is ctx's error. If ctx has no
+// deadline, Request waits for at most queue.PublishTimeout.
 func Request(ctx context.Context, js *queue.JetStream, account, verb string, data []byte) ([]byte, error) {
 	if err := queue.ValidAccount(account); err != nil {
 		return nil, err
@@ -335,9 +336,8 @@ type Error struct {
 	Body        []byte // JSON; may be empty
 }
 
-// ErrorBody is the body of an error reply, unless the handler chose another body. The
-// reply's headers for the code and the description (NATS's service API) have the same
-// values.
+// ErrorBody is the body of an error reply, unless the handler chose another body. NATS's service
+// API defines headers for the code and the description. They have the same values as the body.
 type ErrorBody struct {
 	Code        string `json:"code" doc:"A short and stable code, for programs."`
 	Description string `json:"description" doc:"One line, for people."`
@@ -356,7 +356,7 @@ var ErrNoRunner = errors.New("no runner answers for the account")
 const (
 	// HeaderParts requests a reply in parts, and numbers the parts.
 	HeaderParts = "Perennial-Parts"
-	// partRoom is the number of bytes of a message that are reserved for its headers.
+	// partRoom is how many bytes of each message are reserved for headers.
 	partRoom = 4 << 10
 	// maxAnswer limits the size, in bytes, of a reply that is assembled from parts.
 	maxAnswer    = 256 << 20
