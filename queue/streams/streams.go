@@ -22,8 +22,8 @@ const (
 	// maxCommandMessageBytes is the size of the largest body plus room for headers. The
 	// stream refuses larger messages.
 	maxCommandMessageBytes = queue.MaxCommandBytes + 4<<10
-	// duplicateWindow is the smallest window that the server allows, because the ledger, not
-	// the stream, detects duplicates.
+	// duplicateWindow is the smallest window that the server allows. The stream need not detect
+	// duplicates, because the ledger does.
 	duplicateWindow = 100 * time.Millisecond
 	// deadWindow is how long the stream ignores a duplicate of a dead letter.
 	deadWindow = 24 * time.Hour
@@ -39,8 +39,8 @@ type Wanted struct {
 // Ensure creates an account's missing streams and checks the existing ones, and the bucket of
 // snapshots if it exists. It adjusts streams of earlier versions. If the removal of events from
 // an events stream was interrupted, it makes that stream accept messages again. If a setting
-// would lose data, it returns a [queue.StreamError]. Harmless differences (a description, more
-// replicas) are kept.
+// would lose data, it returns a [queue.StreamError]. It does not change harmless differences,
+// such as a description or more replicas.
 func (w Wanted) Ensure(ctx context.Context, js *queue.JetStream) error {
 	if err := queue.ValidAccount(w.Account); err != nil {
 		return err
@@ -59,9 +59,9 @@ func (w Wanted) configs() []jetstream.StreamConfig {
 }
 
 // Check checks an account's three streams, the consumers of its commands, and the bucket of
-// snapshots if it exists. It changes nothing. It returns [queue.ErrNoAccount] if a stream
-// is missing, a [queue.StreamError] if a setting would lose data, and a [ConsumerError] if
-// a consumer is paused or has other settings.
+// snapshots if it exists. It changes nothing. It returns [queue.ErrNoAccount] if a stream is
+// missing, and a [queue.StreamError] if a setting would lose data. It returns a [ConsumerError]
+// if a consumer is paused or has other settings.
 func (w Wanted) Check(ctx context.Context, js *queue.JetStream) error {
 	if err := queue.ValidAccount(w.Account); err != nil {
 		return err
@@ -96,8 +96,9 @@ func Unlike(err error) bool {
 	return stream || consumer || quota
 }
 
-// commonConfig returns the settings that all streams share: they are on disk and without
-// limits, and refuse new messages if the server has no room.
+// commonConfig returns the settings that all streams share. The messages are on disk, and
+// nothing limits their number, size or age. If the server has no room, the stream refuses new
+// messages.
 func commonConfig(name, description string, replicas int, subjects ...string) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:              name,
@@ -125,8 +126,8 @@ func commandsConfig(account string, replicas int) jetstream.StreamConfig {
 	return config
 }
 
-// eventsConfig allows asynchronous persistence only on an embedded server without replicas.
-// There the ledger is on the same machine and is synced before anything is published. On
+// eventsConfig allows asynchronous persistence only on an embedded server without replicas. Such
+// a server is on the ledger's machine, and the ledger is synced before anything is published. On
 // any other server rows are published before they are committed, in atomic batches
 // (outbox.Outbox.Publish).
 func eventsConfig(account string, replicas int, embedded bool) jetstream.StreamConfig {
@@ -195,8 +196,8 @@ func adjust(ctx context.Context, js *queue.JetStream, have, want jetstream.Strea
 	return nil
 }
 
-// checkStream returns an error for a setting that allows messages to be lost, forged or left
-// out.
+// checkStream returns an error for a setting with which messages could be lost, forged or
+// refused.
 func checkStream(have, want jetstream.StreamConfig) error {
 	mirror, transform := "none", "none"
 	if have.Mirror != nil {
@@ -316,8 +317,8 @@ func OpenConfig(have jetstream.StreamConfig) (open jetstream.StreamConfig, cut b
 }
 
 // CheckQuota compares the limits of the NATS account with what an account of Perennial still
-// needs. It changes nothing. It returns a [quota.Error] for the first limit that is too low,
-// or for another program's stream that has some of the account's subjects.
+// needs. It changes nothing. It returns a [quota.Error] for the first limit that is too low. It
+// also returns one if another program's stream has some of the account's subjects.
 func (w Wanted) CheckQuota(ctx context.Context, js *queue.JetStream) error {
 	info, err := js.AccountInfo(ctx)
 	if err != nil {
@@ -360,8 +361,9 @@ func missing(ctx context.Context, js *queue.JetStream, account string) ([]string
 	return wanted, nil
 }
 
-// overlapping returns an error if other streams have subjects of the stream to create. It
-// returns nil if there are no such streams, or if the stream was refused for another reason.
+// overlapping returns an error if other streams have subjects that the wanted stream needs.
+// refused is the server's refusal to create the wanted stream. overlapping returns nil if there
+// are no such streams, or if the refusal has another reason.
 func overlapping(ctx context.Context, js *queue.JetStream, want jetstream.StreamConfig, refused error) error {
 	if refused != nil && !quota.IsOverlap(refused) {
 		return nil
@@ -431,9 +433,9 @@ func copiesOf(info *jetstream.StreamInfo) Copies {
 }
 
 // Probe returns an error if an account's commands or events stream does not reply or has no
-// leader, and therefore stores nothing. first is the sequence of the oldest event in the
-// events stream. If the stream is empty, first is the next sequence, or 0 if the stream
-// never had an event. last is the newest sequence that the stream ever had.
+// leader, and therefore stores nothing. first is the sequence of the oldest event in the events
+// stream. If the stream is empty, first is the next sequence. If the stream never had an event,
+// first is 0. last is the newest sequence that the stream ever had.
 func Probe(ctx context.Context, js *queue.JetStream, account string) (first, last uint64, err error) {
 	for _, name := range []string{queue.CommandsStream(account), queue.EventsStream(account)} {
 		stream, err := js.Stream(ctx, name)
