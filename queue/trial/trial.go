@@ -94,8 +94,8 @@ func (t *Trial) End(ctx context.Context) error {
 	return errors.Join(failed, t.forgetLease(ctx), t.removeBuckets(ctx))
 }
 
-// forgetLease purges the key of the lease without storing a deletion, because the next
-// holder would wait for a deletion to expire.
+// forgetLease purges the key of the lease. It does not store a deletion: the next holder would
+// take it for another client's change, and wait until the lease would have expired.
 func (t *Trial) forgetLease(ctx context.Context) error {
 	stream, err := t.js.Stream(ctx, queue.KeyValueStream(queue.LeaseBucket))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
