@@ -34,7 +34,7 @@ func isText(v value) bool {
 // UTF-8, so that a fault in one list entry does not affect the others.
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// as decodes a value as T. ok is false if the value is null or of another type.
+// as converts a value to the Go type T. ok is false if the value is null or of another type.
 func as[T any](v value) (out T, ok bool) {
 	if len(v) == 0 || kindOf(v) == jsontext.KindNull || json.Unmarshal(v, &out, lenient) != nil {
 		return *new(T), false
@@ -208,7 +208,7 @@ func elements(v value) (all []value, ok bool) {
 	return all, true
 }
 
-// arrayOf decodes an array of T and rejects null elements. plural names them in the error.
+// arrayOf decodes an array of T and rejects null elements.
 func arrayOf[T any](o *object, key, plural string) (out []T) {
 	all := o.array(key)
 	if all != nil {
@@ -256,7 +256,7 @@ func (o *object) described(key string) string {
 // sanitized decodes a descriptive member and returns short text that is safe to store and show.
 func (o *object) sanitized(key string) string { return sanitizeName(o.described(key), traceLimit) }
 
-// within calls read for an object member, unless the member is absent or null.
+// within passes an object member to the function read, unless the member is absent or null.
 func (o *object) within(key string, read func(*object)) {
 	v := o.raw(key)
 	if v == nil {

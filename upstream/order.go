@@ -124,8 +124,8 @@ type Order struct {
 	OrderSummary
 
 	Total string // a decimal string in the currency's main unit; "" if absent
-	// Items are the order's items without CIDRs. Items is nil unless the reply shows them in
-	// the format of the request. The API document gives no format.
+	// Items are the order's items without CIDRs. The API document does not give the format of
+	// items in a reply. Items is nil unless the reply shows them in the format of the request.
 	Items            []OrderItem
 	Delivery         Delivery
 	PollAfterSeconds *int64  // nil if absent or null: stop polling
@@ -136,8 +136,8 @@ type Order struct {
 	Received
 }
 
-// Delivery is the delivery progress of an order. Present reports whether the reply had all four
-// other fields.
+// Delivery is the delivery progress of an order. Present reports whether the reply contained all
+// four values before it.
 type Delivery struct {
 	ExpectedCount, DeliveredCount int64
 	Complete, Available           bool

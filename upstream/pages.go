@@ -30,8 +30,9 @@ type PageRequest struct {
 	Token string
 }
 
-// list describes one of the provider's lists: the endpoint, the name of the array ("" if the API
-// document does not give it), the member that identifies an entry, and an entry's other members.
+// list describes one of the provider's lists. path is the endpoint. key is the name of the
+// array, or "" if the API document does not give the name. entry is the member that identifies
+// an entry, and members are the other members of an entry.
 type list struct {
 	path, key, entry string
 	members          []string
@@ -98,7 +99,8 @@ type Pages[T Entry] struct {
 
 var idSeed = maphash.MakeSeed()
 
-// unreadable precedes the id of an entry that cannot be read, which a restart may read.
+// unreadable is a prefix for the ids of entries that cannot be read. If a restart can read such
+// an entry, the entry counts as new.
 const unreadable = "\x00"
 
 func (p *Pages[T]) note(id string) bool {
@@ -115,8 +117,7 @@ func (p *Pages[T]) note(id string) bool {
 }
 
 // Restarts reports whether to read the list again after an error. It allows three restarts, and
-// resets the request to the first page. Pages that are read a second time need not contain new
-// ids.
+// resets the request to the first page. After a restart, pages need not contain new ids.
 func (p *Pages[T]) Restarts(err error) bool {
 	if !RestartsList(err) || p.Token == "" || p.restarts == maxRestarts {
 		return false
@@ -320,12 +321,12 @@ func (a arrays) isList(known, best listKey) bool {
 	return known.members >= best.members && slices.ContainsFunc(a.lists, func(one listKey) bool { return one.name == known.name })
 }
 
-// keyIn returns the name of the list in a reply (trap 30). The API document does not name
-// the lists of orders and proxies. A future reply may contain other arrays whose entries
-// have a proxy_id or an order_no. keyIn chooses the array whose entries have the largest
-// number of documented members. If two arrays have the same number, it chooses the name
-// known from an earlier reply. An empty list may be any empty array. keyIn returns an error
-// for a reply without arrays, because an empty list would mean that all proxies are gone.
+// keyIn returns the name of the list in a reply (trap 30). The API document does not name the
+// lists of orders and proxies. A future reply may contain other arrays whose entries have a
+// proxy_id or an order_no. keyIn chooses the array whose entries have the largest number of
+// documented members. If two arrays have the same number, it chooses the name known from an
+// earlier reply. If no array has such entries, the list is an empty array. keyIn returns an
+// error for a reply without arrays, because an empty list would mean that all proxies are gone.
 func (l list) keyIn(o *object, names *byPath[listKey]) (string, error) {
 	known, _ := names.of(l.path)
 	all := arraysOf(o, l)

@@ -36,7 +36,7 @@ type response struct {
 	failure    string // why there is no valid envelope
 }
 
-// do signs a call and sends it once. The transport is used directly, so no redirect is followed.
+// do signs a call and sends it once. It uses the transport directly, so it follows no redirect.
 func (c *Client) do(ctx context.Context, in *call) (out response) {
 	if c.cfg.Observe != nil {
 		began := c.cfg.Clock()
@@ -82,8 +82,8 @@ func readBounded(resp *http.Response, limit int64) ([]byte, error) {
 	return plainBody(buf.Bytes(), resp.Header.Get("Content-Encoding"), limit)
 }
 
-// plainBody removes compression and a byte order mark from a body (trap 76). An intermediary
-// may have added either without being asked. limit applies to the result.
+// plainBody removes compression and a byte order mark from a body (trap 76). An intermediary can
+// add both, even if the client did not ask for compression. limit applies to the result.
 func plainBody(body []byte, encoding string, limit int64) ([]byte, error) {
 	if encoding = strings.ToLower(encoding); encoding == "gzip" || encoding == "x-gzip" {
 		unpacked, err := gzip.NewReader(bytes.NewReader(body))
@@ -171,7 +171,8 @@ func (c *Client) exchange(ctx context.Context, in *call) response {
 	return a
 }
 
-// error returns nil for a usable success. Otherwise it returns a *TransportError or an *Error.
+// error returns the failure of a response: a *TransportError or an *Error. It returns nil for a
+// usable success.
 func (a *response) error() error {
 	e, failure := &a.envelope, a.failure
 	consistent := e.Success == (e.Code == CodeOK)

@@ -111,8 +111,8 @@ func (t *sentTrace) wrote() bool {
 }
 
 // maybeSent reports whether a failed request may have sent a byte. canceled means that the
-// context has ended. Then the transport does not wait for its writer, and an open connection may
-// still send bytes.
+// context has ended. In that case the transport does not wait for its writer, and an open
+// connection may still send bytes.
 func (t *sentTrace) maybeSent(ownTransport, canceled bool) bool {
 	switch {
 	case t.earlierSent.Load():

@@ -39,7 +39,8 @@ func sanitizeName(s string, limit int) string {
 	return bounded(strings.TrimSpace(strings.Map(visible, s)), limit)
 }
 
-// visible replaces characters that end a line, move the cursor or reverse text with a space.
+// visible returns r, or a space in place of characters that end a line, move the cursor or
+// reverse text.
 func visible(r rune) rune {
 	if r == utf8.RuneError || !unicode.IsPrint(r) {
 		return ' '

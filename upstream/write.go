@@ -78,7 +78,7 @@ func (c *Client) Post(ctx context.Context, w Write) Reply {
 	return reply
 }
 
-// post does what Post does, and also returns the failure as an error.
+// post is like Post, but also returns the failure as an error.
 func (c *Client) post(ctx context.Context, w Write) (Reply, error) {
 	in, err := w.call(c.environment)
 	if err != nil {
