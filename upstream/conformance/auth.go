@@ -230,7 +230,8 @@ func scopeChecks(c *suite) {
 	}
 }
 
-// withKey adds an additional key to a request. what describes the key if the run has none.
+// withKey adds an additional key to a request. If the run has no such key, the check is skipped,
+// and the reason contains the description what.
 func withKey(role Role, scope, what string, made prepared) prepared {
 	return func(s *session) request {
 		key := s.keyOf(role, scope)

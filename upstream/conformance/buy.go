@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// purchase is an order or a renewal in one of the two tables. The tables make the cost known in
-// advance.
+// purchase is an order in the table of purchases, or a renewal in the table of renewals. The
+// tables make the cost known in advance.
 type purchase struct {
 	name, scenario string
 	quantity, days int64
@@ -43,7 +43,8 @@ func findPurchase(table []purchase, name string) purchase {
 	return table[slices.IndexFunc(table, func(p purchase) bool { return p.name == name })]
 }
 
-// offer is the offer that allows the most checks, and among several the cheapest one.
+// offer is the offer that a run buys. It allows the most checks. If several offers allow as
+// many, it is the cheapest of them.
 type offer struct {
 	code          string
 	cents, base   int64
@@ -168,8 +169,8 @@ type bought struct {
 
 func (b *bought) last() *reply { return &b.reads[len(b.reads)-1] }
 
-// bought makes a purchase from the table, once in each run, and polls the order until its end.
-// The server may have refused the purchase.
+// bought buys the named purchase, once in each run, and polls the order until its end. The
+// server may have refused the purchase.
 func (s *session) bought(name string) *bought {
 	return memo(s, "buy "+name, func() *bought {
 		r, _ := s.orderOf(name)
@@ -181,7 +182,7 @@ func (s *session) bought(name string) *bought {
 	})
 }
 
-// ordered returns a purchase that has an order number, so that its detail can be read.
+// ordered is like bought, but skips the check unless the purchase has an order number.
 func (s *session) ordered(name string) *bought {
 	b := s.bought(name)
 	if b.orderNo == "" {
@@ -190,7 +191,8 @@ func (s *session) ordered(name string) *bought {
 	return b
 }
 
-// delivered returns a purchase whose order has ended, with its last detail.
+// delivered is like ordered, but skips the check unless the order has ended and its last detail
+// is known.
 func (s *session) delivered(name string) *bought {
 	b := s.ordered(name)
 	switch {
@@ -202,7 +204,8 @@ func (s *session) delivered(name string) *bought {
 	return b
 }
 
-// tryToBuy makes a purchase so that the lists have an entry, if the run may spend money.
+// tryToBuy buys the named purchase, if the run may spend money, so that the server's lists have
+// an entry.
 func (s *session) tryToBuy(name string) { _ = attempt(func() { s.bought(name) }) }
 
 // orderOf returns the unsent request for a purchase, with a new key, and its estimated cost.

@@ -50,8 +50,8 @@ const (
 
 type suite struct{ checks []*Check }
 
-// rule adds a check without cost for both environments. The methods of Check change these
-// properties.
+// rule adds a check that costs nothing and runs in both environments. The methods of Check
+// change the cost and the environments.
 func (c *suite) rule(id, section, sentence string, run judgement) *Check {
 	c.checks = append(c.checks, &Check{ID: id, Section: section, Sentence: sentence, run: run})
 	return c.checks[len(c.checks)-1]
@@ -110,7 +110,8 @@ func refusing(codes ...string) func(reply) finding {
 	return func(r reply) finding { return refused(r, codes...) }
 }
 
-// refusedAnyhow requires a refusal with any code, because the API document gives none.
+// refusedAnyhow requires a refusal. It accepts any code, because the API document does not say
+// which code is right.
 func refusedAnyhow(r reply) finding { return refused(r, r.code()) }
 
 // accepted requires a JSON object whose code is not in codes.
@@ -198,8 +199,8 @@ func Sections() []string {
 		secCredentials, secHeaders, secCanonical, secErrors, secLimits, secVersioning}
 }
 
-// List returns all checks in the order of the API document. It includes the checks for both
-// environments and for every option.
+// List returns all checks in the order of the API document. It includes the checks that run only
+// in one environment or with an option.
 func List() []Check {
 	var c suite
 	for _, add := range []func(*suite){envelopeChecks, fieldChecks, moneyChecks, stateChecks, idempotencyChecks, offerChecks, orderChecks,

@@ -41,9 +41,9 @@ func (s control) command(method, path string, in, out any) error {
 
 type setting = dict
 
-// during applies a setting, calls do, and reverses the setting with undo. If undo is nil, it
-// deletes all settings of the path. If the reversal fails, the finding begins with the value of
-// failed.
+// during applies a setting at a path of the control interface, calls the function do, and then
+// sends undo to the same path. If undo is nil, it deletes all settings at the path instead. If
+// the reversal fails, the finding begins with the text failed.
 func (s control) during(path string, set, undo setting, failed string, do judgement) finding {
 	if err := s.command(http.MethodPost, path, set, nil); err != nil {
 		return notRun("%s", err)

@@ -64,7 +64,8 @@ func typeName(v any) string {
 	return "an object"
 }
 
-// at returns the value at a path of member names, separated by dots, or nil.
+// at returns the value at a path of member names, separated by dots. It returns nil if there is
+// no such value.
 func at(v any, path string) any {
 	for name := range strings.SplitSeq(path, ".") {
 		m, ok := v.(dict)
@@ -318,7 +319,8 @@ func (s *session) replyOf(name string) reply {
 	return memo(s, "reply "+name, func() reply { return s.get(endpoints[i].path) })
 }
 
-// anyOrder returns the detail of the run's own order, or of the first in the list.
+// anyOrder returns the detail of the run's own order. Without an own order, it returns the
+// detail of the first order in the server's list.
 func (s *session) anyOrder() reply {
 	var b *bought
 	why := attempt(func() { b = s.ordered("plain") })
@@ -336,7 +338,8 @@ func (s *session) anyOrder() reply {
 	return reply{}
 }
 
-// anyProxy returns the detail of one of the run's own proxies, or of the first in the list.
+// anyProxy returns the detail of one of the run's own proxies. Without an own proxy, it returns
+// the detail of the first proxy in the server's list.
 func (s *session) anyProxy() reply {
 	ids := s.ownProxies()
 	if len(ids) == 0 {

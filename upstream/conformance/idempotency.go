@@ -27,7 +27,7 @@ func idempotencyChecks(c *suite) {
 	})
 }
 
-// repetition is a request that was sent twice, with the wallet around the second time.
+// repetition is a request that was sent twice, with the wallet before and after the second time.
 type repetition struct {
 	first, second reply
 	around

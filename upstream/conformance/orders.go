@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// ordered is an order in the purchase table. The sentences of its checks begin with its what.
+// ordered is an order in the purchase table. The field what is the beginning of the sentences of
+// its checks.
 type ordered struct {
 	name, what string
 	quantity   int64
@@ -293,8 +294,8 @@ func scenarioChecks(c *suite) {
 	scenarioHeaderChecks(c)
 }
 
-// someProgress requires a partial delivery. The verdict is NotShown if no read showed a
-// partial delivery, because the server decides how long it lasts.
+// someProgress requires a read that shows a partial delivery. If no read shows one, the verdict
+// is NotShown, because the server decides how long a partial delivery lasts.
 func (b *bought) someProgress() finding {
 	for i, r := range b.reads {
 		if d := deliveryOf(r.data()); d.delivered > 0 && d.delivered < d.expected {
@@ -344,8 +345,8 @@ func rejectedChecks(c *suite) {
 	})
 }
 
-// scenarioHeaderChecks order an unknown offer, so that no server can charge. The unknown
-// offer may then cause the refusal.
+// scenarioHeaderChecks order an unknown offer, so that no server can charge. A server may
+// therefore refuse the order because of the offer.
 func scenarioHeaderChecks(c *suite) {
 	order := func(value, offer string) request {
 		r := post("/api/v1/orders", "scenario", lines(offer, 1, 1))

@@ -69,7 +69,7 @@ func (p paged) sameOrder(s *session) finding {
 	return when(slices.Equal(a, b), ok("%d entries", len(a)), differs("another order at the second read"))
 }
 
-// fill buys two orders, if the run may, so that the list has more than one entry.
+// fill buys two orders, if the run may spend money, so that the list has more than one entry.
 func (p paged) fill(s *session) {
 	if p.name != "offers" {
 		s.tryToBuy("plain")

@@ -116,8 +116,8 @@ func (f *refusals) checks(c *suite) {
 		r := s.send(post(f.path, "", f.about(s, f.good)))
 		return refused(r, f.orUnknown(s, []string{"idempotency_key_required"})...)
 	})
-	// JSON names are case-sensitive, so this body lacks its fields. A lenient server may execute
-	// the body, so it is not in the batch that must not charge.
+	// JSON names are case-sensitive, so this body lacks its fields. A lenient server could
+	// execute the body and charge. The body is therefore not in the batch that must not charge.
 	c.rule(f.prefix+".names_in_capitals", f.section, f.what+" whose fields are written in capitals is refused with validation_error", func(s *session) finding {
 		if subjectOf(s, f.prefix) != unknown {
 			s.affordAgain()

@@ -217,8 +217,9 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	return report, ctx.Err()
 }
 
-// judge runs a check. After an interrupt or an excessive rate limit, the verdict is NotRun.
-// Otherwise the verdict of an open check is NotShown.
+// judge runs a check. After an interrupt or an excessive rate limit, the verdict is NotRun. A
+// check is open if the API document does not say what is right. Unless an open check was not
+// run, its verdict is NotShown.
 func (s *session) judge(c Check) finding {
 	if s.ctx.Err() != nil {
 		return notRun("interrupted")

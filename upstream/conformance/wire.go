@@ -54,9 +54,9 @@ const (
 	maxRetries = 6
 )
 
-// send sends a request. A rate-limited request was not executed, so send waits for Retry-After
-// and sends it again, unless the wait is too long or maxRetries is reached. It also repeats a
-// GET that got no reply, at most twice.
+// send sends a request. A rate-limited request was not executed. send therefore waits for
+// Retry-After and sends the request again, unless the wait is too long or maxRetries is reached.
+// It also repeats a GET that got no reply, at most twice.
 func (s *session) send(r request) reply {
 	if r.keyName != "" {
 		r.key = s.newKey(r.keyName)
@@ -87,7 +87,8 @@ func (r *reply) limited() bool {
 	return r.status == http.StatusTooManyRequests || r.code() == "rate_limited"
 }
 
-// retryAfter returns at least one second, and five seconds if the header cannot be read.
+// retryAfter returns the wait that the header requests, but at least one second. It returns five
+// seconds if the header cannot be read.
 func (r *reply) retryAfter(now time.Time) time.Duration {
 	text := strings.TrimSpace(r.header.Get("Retry-After"))
 	wait := 5 * time.Second
