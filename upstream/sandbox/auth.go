@@ -44,7 +44,8 @@ const (
 	maxNonce = 256 // bytes; assumed
 )
 
-// single returns the value of a header that appears once (assumed), and otherwise "".
+// single returns the value of a header that appears exactly once (assumed). Otherwise it returns
+// "".
 func single(h http.Header, name string) string {
 	if values := h[name]; len(values) == 1 {
 		return values[0]
@@ -89,8 +90,8 @@ func (s *front) authenticate(r *request) *refusal {
 	return nil
 }
 
-// signed reports whether the signature is valid. The signed host may include the port or not,
-// because the API document does not say.
+// signed reports whether the signature is valid. The signed host may contain the port, because
+// the API document does not say whether it does.
 func (s *front) signed(r *request, secret, stamp, nonce, signature string) bool {
 	host := strings.ToLower(r.http.Host)
 	query, hash := upstream.CanonicalQuery(r.http.URL.RawQuery), upstream.BodyHash(r.body)
@@ -125,13 +126,13 @@ func (k *apiKey) allows(remote string) bool {
 }
 
 // nonceMemory is how long a nonce is remembered (assumed). A timestamp may be five minutes ahead
-// of the clock, and its request is valid until the timestamp is five minutes old.
+// of the clock. The request stays valid until its timestamp is five minutes old.
 const nonceMemory = 10*time.Minute + time.Second
 
 var nonceSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 
 // useNonce consumes a nonce and reports whether the nonce was new. With a database, the nonce
-// joins the next commit, and the reply waits for this commit, so that the nonce stays consumed
+// joins the next commit, and the reply waits for this commit. The nonce therefore stays consumed
 // after a crash.
 func (s *front) useNonce(r *request, key *apiKey, nonce string) bool {
 	now := s.clock()
@@ -196,7 +197,7 @@ func (s *controls) setRate(r *rateSetting) error {
 	return nil
 }
 
-// rateLimits limits the requests of each key (extension), by default not at all.
+// rateLimits limits the requests of each key (extension). By default there are no limits.
 type rateLimits struct {
 	mu     sync.Mutex
 	common rateSetting
@@ -221,7 +222,8 @@ func (r *rateSetting) limiter() *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(r.RequestsPerSecond), cmp.Or(r.Burst, int(math.Ceil(r.RequestsPerSecond))))
 }
 
-// take reports whether a key may make a request now, and if not, how long to wait.
+// take reports whether a key may make a request now. If it may not, take returns how long the
+// client must wait.
 func (l *rateLimits) take(appID string, now time.Time) (time.Duration, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -257,8 +259,8 @@ var scriptAgents = map[string]bool{"python-requests": true, "python-urllib": tru
 	"wget": true, "go-http-client": true, "java": true, "java-http-client": true, "okhttp": true, "axios": true, "node-fetch": true,
 	"node": true, "undici": true, "libwww-perl": true, "ruby": true, "guzzlehttp": true, "apache-httpclient": true, "postmanruntime": true}
 
-// blocked replies with the page of a firewall if the policy is on and the User-Agent is missing
-// or in scriptAgents. It reports whether it has replied.
+// blocked imitates a firewall. If the policy is on and the User-Agent is missing or in
+// scriptAgents, it replies with a firewall's page. It reports whether it has replied.
 func (s *front) blocked(w http.ResponseWriter, r *request) bool {
 	product, _, _ := strings.Cut(strings.ToLower(r.http.UserAgent()), "/")
 	if !s.refuseScripts.Load() || product != "" && !scriptAgents[product] {

@@ -20,7 +20,8 @@ type controls struct {
 	writes *writes
 }
 
-// control returns the handler. A refusal is {"error":"…","field":"…"}.
+// control returns the handler of the control interface. The body of a refusal is
+// {"error":"…","field":"…"}.
 func (s *controls) control() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /faults", controlled(s.setFault))
@@ -177,7 +178,8 @@ func (s *controls) setKey(in *struct {
 	return s.persist("key", in.AppID, in.Revoked, func() { key.revoked = in.Revoked })
 }
 
-// addMoney has no line in the referee, which records only charges and refunds of the API.
+// addMoney changes a wallet. It writes no line to the referee's file, which records only charges
+// and refunds of the API.
 func (s *controls) addMoney(in *struct {
 	AccountID   string `json:"account_id"`
 	Environment string `json:"environment"`
@@ -262,7 +264,8 @@ func (c *counters) snapshot() map[string]map[string]int64 {
 	return out
 }
 
-// shows replies with a value that read returns after the order steps that are due.
+// shows returns a handler. The handler first executes the order steps that are due. It then
+// replies with the value from the function read.
 func (s *controls) shows(read func() (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		s.st.mu.Lock()

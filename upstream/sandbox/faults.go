@@ -184,8 +184,8 @@ func (f renewalFault) verdicts(chosen []*proxy) []string {
 	return out
 }
 
-// hang delays the reply. Meanwhile another request with the key of an executed request gets
-// idempotency_processing.
+// hang delays the reply. If the request was executed, a second request with the same idempotency
+// key gets idempotency_processing during the delay.
 func (s *front) hang(w http.ResponseWriter, r *request, f *fault) {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Time{})

@@ -71,8 +71,9 @@ type FixtureOffer struct {
 	CIDRs            []string `yaml:"cidrs" json:"cidrs"`
 	Stock            int64    `yaml:"stock" json:"stock"`
 
-	// Unit prices by minimum quantity and by duration, for the base duration. The quantity
-	// price replaces UnitPriceCents, and a lower duration price replaces both.
+	// Unit prices for the base duration. QuantityPrices are by minimum quantity, and replace
+	// UnitPriceCents. DurationPrices are by duration. A lower duration price replaces both
+	// others.
 	QuantityPrices map[int64]int64 `yaml:"quantity_prices" json:"quantity_prices,omitempty"`
 	DurationPrices map[int64]int64 `yaml:"duration_prices" json:"duration_prices,omitempty"`
 }

@@ -93,7 +93,8 @@ func (m *moodSet) choose(of ...string) string { return of[m.number(len(of))] }
 // maxLag limits the age of the state that a lagging read shows.
 const maxLag = 4 * time.Minute
 
-// asOf returns the time whose state a read shows; zero means the present. Half of the reads lag.
+// asOf returns the time whose state a read shows. The zero time means the present. Half of the
+// reads lag.
 func (m *moodSet) asOf(now time.Time) time.Time {
 	if !m.draw(MoodLaggingReads, 2) {
 		return time.Time{}
@@ -101,8 +102,8 @@ func (m *moodSet) asOf(now time.Time) time.Time {
 	return now.Add(-time.Duration(m.number(int(maxLag/time.Second))+1) * time.Second)
 }
 
-// largestPage returns the largest page size for orders and proxies, or 0 without the quirk. The
-// size depends only on the seed.
+// largestPage returns the largest page size for orders and proxies. Without the quirk it returns
+// 0. The size depends only on the seed.
 func (m *moodSet) largestPage(resource string) int {
 	if resource == "offers" || !m.has(MoodSmallPages) { // the API document gives 200 for offers
 		return 0
@@ -117,7 +118,8 @@ func (m *moodSet) fixed(n uint64) uint64 {
 	return m.seed % n
 }
 
-// renamed returns an offer with its names, which the quirk changes every three minutes.
+// renamed returns an offer under its current names. The quirk changes the names every three
+// minutes.
 func (m *moodSet) renamed(o *FixtureOffer, now time.Time) *FixtureOffer {
 	if !m.has(MoodRenamedOffers) {
 		return o
@@ -173,7 +175,7 @@ func keepPast[T any](s *world, p *past[T], was *T) {
 	*p = kept
 }
 
-// asOf returns the value at a time, or nil if the item did not exist.
+// asOf returns the value at a time. It returns nil if the item did not exist.
 func (p past[T]) asOf(at time.Time, present *T) *T {
 	if !at.IsZero() {
 		for _, b := range p {
@@ -227,7 +229,7 @@ func restamp(body []byte, now time.Time) []byte {
 var namedStatuses = map[string]bool{"ok": true, "idempotency_unresolved": true, "operation_failed": true, "rate_limited": true}
 
 // contradict sends a refusal with the HTTP status of a success or a server error. Sometimes it
-// reports an executed request as refused, with such an HTTP status.
+// reports an executed request as refused, also with one of these HTTP statuses.
 func (s *quirks) contradict(r *request, out reply) reply {
 	if !s.moods.has(MoodContradictingStatuses) {
 		return out

@@ -172,8 +172,9 @@ func (s *reads) tokenMAC(sp *space, w window, payload string) []byte {
 	return mac.Sum(nil)[:16]
 }
 
-// readToken returns the offset in a page token. It accepts only exact results of token. It
-// therefore compares the encoded text, because base64 ignores line feeds and trailing bits.
+// readToken returns the offset in a page token. It accepts only a token exactly as the token
+// method returned it. It therefore compares the encoded text, because base64 ignores line feeds
+// and trailing bits.
 func (s *reads) readToken(sp *space, w window, token string) (int, bool) {
 	raw, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || base64.RawURLEncoding.EncodeToString(raw) != token || len(raw) < 18 || raw[len(raw)-17] != '.' {
@@ -234,8 +235,9 @@ func (s *reads) list(r *request, resource string, total int, item func(i int) ra
 	return s.page(r, w, total, item), nil
 }
 
-// listOffers omits offers that the account cannot buy in the quantity or duration of the
-// filter. Prices depend on both and apply to the base duration (assumed).
+// listOffers lists the offers that the account can buy in the quantity and for the duration of
+// the filter. Prices depend on the quantity and the duration, and apply to the base duration
+// (assumed).
 func (s *reads) listOffers(r *request) ([]byte, *refusal) {
 	q := parseQuery(r.http.URL.RawQuery)
 	want := offerQuery{country: cmp.Or(q.Get("country_code"), q.Get("country")), region: cmp.Or(q.Get("region"), q.Get("city")), line: q.Get("line"), ipType: q.Get("ip_type")}
@@ -285,8 +287,8 @@ func (sp *space) offer(o *FixtureOffer, quantity, days int64) rawJSON {
 		"base_duration_days", o.BaseDurationDays, "duration_days", o.DurationDays, "max_quantity", cmp.Or(o.MaxQuantity, maxOrderQuantity), "cidrs", o.CIDRs)
 }
 
-// reply is one envelope for a response. Before the reply is sent, item seq must be durable, and
-// settle must run.
+// reply is one envelope for a response. Before the reply is sent, the change with number seq
+// must be durable, and the function settle must be called.
 type reply struct {
 	status int
 	code   string
@@ -352,8 +354,8 @@ func (s *world) refused(no *refusal) reply {
 
 type rawJSON []byte
 
-// object encodes a JSON object. members are a name, its value, the next name, and so on. The
-// zero time becomes null.
+// object encodes a JSON object. The members alternate between names and values. The zero time
+// becomes null.
 func object(members ...any) rawJSON {
 	b := make(rawJSON, 0, 512)
 	for pair := range slices.Chunk(members, 2) {

@@ -153,8 +153,8 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Handler serves the sandbox environment. To reset a connection, a fault panics with
-// http.ErrAbortHandler if the ResponseWriter has no connection.
+// Handler serves the sandbox environment. A fault may have to reset the connection. If the
+// ResponseWriter has no connection, the handler then panics with http.ErrAbortHandler.
 func (s *Server) Handler() http.Handler { return s.handler(envSandbox) }
 
 // Control serves the control interface.
@@ -409,7 +409,8 @@ func tooLarge(r *http.Request) *refusal {
 	return no
 }
 
-// claimedAccount returns the owner of the App ID before any verification, for filters.
+// claimedAccount returns the account of the request's App ID. The filters of faults use it
+// before the request is verified.
 func (s *front) claimedAccount(r *http.Request) string {
 	if key := s.st.keys[single(r.Header, headerAppID)]; key != nil {
 		return key.space.accountID
@@ -545,8 +546,9 @@ func (s *front) write(r *request, f *fault, shape renewalFault) reply {
 }
 
 // send sends a reply. A non-empty retryAfter from a fault replaces the reply's own value, unless
-// the quirk of wild Retry-After values is active. From here on, a new client may take the place
-// of this connection, because a client that does not read the reply must not occupy one.
+// the quirk of wild Retry-After values is active. From the call of Leave on, a new client may
+// take the place of this connection. A client that does not read its reply must not occupy a
+// place.
 func (s *front) send(w http.ResponseWriter, r *request, out reply, retryAfter string) {
 	r.limitedConn.Leave()
 	out = s.quirks.apply(r, out)

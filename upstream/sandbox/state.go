@@ -197,7 +197,8 @@ func (sp *space) price(offer *FixtureOffer, quantity, days int64) int64 {
 	return (sp.unitPrice(offer, quantity, days)*quantity*days + offer.BaseDurationDays - 1) / offer.BaseDurationDays
 }
 
-// affords refuses a charge above the balance without the frozen part (assumed).
+// affords returns a refusal if a charge exceeds the balance. The frozen part of the balance does
+// not count (assumed).
 func (sp *space) affords(cents int64) *refusal {
 	if sp.balance-sp.frozen < cents {
 		return refuse("insufficient_wallet_balance", "The wallet is too low.")

@@ -105,8 +105,8 @@ func (st *store) query(text string, into []any, do func() error, args ...any) er
 	return rows.Err()
 }
 
-// commit stores the changes in one transaction. It also stores the newest row of charges that
-// is known to be in the referee's file.
+// commit stores the changes in one transaction. It also stores how far the referee's file is
+// known to contain the rows of charges.
 func (st *store) commit(batch []*change) error {
 	tx, err := st.db.Begin()
 	if err != nil {
@@ -258,7 +258,7 @@ func (s *writes) money(c *change, sp *space, line Charge, cents int64) {
 
 func (c *change) saveWallet(sp *space) { c.put("wallet", sp.id(), sp.balance) }
 
-// identity is the data of the first start, which a sandbox keeps.
+// identity is the data from the first start of a sandbox. All later starts use the same data.
 type identity struct {
 	Fixture Fixture
 	Epoch   time.Time
@@ -412,9 +412,9 @@ func (s *world) restoreOrders() error {
 	return err
 }
 
-// reconcileReferee appends lines that are in the database but, after a crash, not in the
-// referee's file. The database commits the lines with the state before any reply. A file
-// that the last start did not use gets all lines that it lacks.
+// reconcileReferee appends lines that are in the database but not in the referee's file. A crash
+// can cause the difference, because the database commits the lines with the state before any
+// reply. A file that the last start did not use gets all lines that it lacks.
 func (s *world) reconcileReferee() error {
 	after := s.db.synced
 	path, err := s.db.meta("referee")
@@ -436,7 +436,7 @@ func (s *world) reconcileReferee() error {
 }
 
 // group makes items durable in their order, several items at a time. A caller of wait flushes
-// all pending items, and the callers that come during the flush share the next one.
+// all pending items. The callers that come during that flush share the next flush.
 type group[T any] struct {
 	flush func([]T) error
 

@@ -175,7 +175,7 @@ func (s *writes) deliver(o *order, at time.Time, ch *change) {
 	}
 }
 
-// orderBody is the body of an order. The legacy body becomes one order line.
+// orderBody is the body of an order. A body in the legacy form becomes one order line.
 type orderBody struct {
 	days   int64
 	lines  []orderLine
@@ -235,8 +235,8 @@ func (s *writes) orderOf(r *request) (*order, map[string]int64, *refusal) {
 	return o, quantities, o.space.affords(o.Total)
 }
 
-// checkLines checks quantities, stock, durations and CIDRs. It checks the stock again,
-// because an offer reserves nothing.
+// checkLines checks quantities, stock, durations and CIDRs. The stock may have changed since the
+// client read the offer, because an offer reserves nothing.
 func (s *writes) checkLines(env string, in orderBody) (map[string]int64, *refusal) {
 	quantities, sum := map[string]int64{}, int64(0)
 	for i, line := range in.lines {
@@ -387,7 +387,8 @@ func (s *writes) renew(r *request, ch *change, f renewalFault) (reply, *refusal)
 	return s.renewalReply(sp, result), nil
 }
 
-// extended adds days to the current expiry, or to now if the expiry is past or null (assumed).
+// extended returns the expiry after a renewal. The renewal adds the days to the current expiry,
+// or to now if the expiry is past or null (assumed).
 func (p *proxy) extended(days int64, now time.Time) time.Time {
 	from := p.Expires
 	if from.Before(now) {
