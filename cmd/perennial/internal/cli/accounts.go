@@ -132,7 +132,7 @@ func (a operateCommands) accountChange(use, short, done string, v verbs.Verb[ver
 		changed, err := ask(ctx, r, v, q)
 		return a.printChange(changed, fmt.Sprintf(done, r.account), err)
 	})
-	return signed(c, &q.By, &q.Reason, "who does it", askedFor)
+	return signed(c, &q.By, &q.Reason, "your name, which the audit shows", askedFor)
 }
 
 func (a *app) nameAccount(args []string) error {
@@ -195,7 +195,7 @@ func (a operateCommands) accountMove() *cobra.Command {
 		}
 		return a.moveAccount(ctx, m)
 	})
-	c.Flags().StringVar(&m.to, "to", "", "the `node` that is to run the account, as perennial runners lists it")
+	c.Flags().StringVar(&m.to, "to", "", "the `runner` that should run the account, by its name in the list of runners")
 	c.Flags().BoolVar(&m.anywhere, "anywhere", false, "remove the pin: any runner may then run the account")
 	c.Flags().DurationVar(&m.timeout, "timeout", time.Minute, "how long to wait until the runner has the account")
 	return c

@@ -68,7 +68,7 @@ func (a developCommands) sandboxCommand() *cobra.Command {
 	f.StringVar(&o.Charges, "charges", "", "the charge log: a file to which each charge and refund is appended before the reply is sent")
 	f.Float64Var(&o.RequestsPerSecond, "rate", 0, "requests per second that each key may send; more are rate_limited, with Retry-After (default: no limit)")
 	wholeVar(f, &o.MaxConnections, "max-connections", 0, "open connections of each environment; above this number the longest idle connection is closed (default 4096)")
-	f.BoolVar(&o.RefuseScriptAgents, "refuse-script-agents", false, "refuse requests without a User-Agent or with the default User-Agent of a scripting tool, as a security policy may")
+	f.BoolVar(&o.RefuseScriptAgents, "refuse-script-agents", false, "refuse requests that have no User-Agent, or the default one of a scripting tool, as some providers do")
 	f.StringSliceVar(&o.Moods, "moods", nil, "quirks that the API document permits: all, or names from docs/sandbox.md (default: none)")
 	f.DurationVar(&o.AsyncDelay, "async-delay", time.Second, "delivery time of an order that is not delivered immediately")
 	f.DurationVar(&o.DelayedDelay, "delayed-delay", 2*time.Second, "delivery time of an order with --scenario delayed")
@@ -208,7 +208,7 @@ func (a developCommands) conformanceCommand() *cobra.Command {
 		return a.conformance(ctx, &in)
 	})
 	c.Long = "Tests a server of the customer API: compares its behaviour with each statement of the API document.\n" +
-		"First prints the most that the run may spend. In production, without --max-cents, it sends only reads, and\n" +
+		"Before it starts, it prints the most that the run may spend. In production, without --max-cents, it sends only reads, and\n" +
 		"requests that the server must refuse without a charge."
 	f := c.Flags()
 	f.StringVar(&in.cfg.BaseURL, "base-url", "", "address of the server")

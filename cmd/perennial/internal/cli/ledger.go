@@ -250,7 +250,7 @@ func (a ledgerCommands) ledgerExport() *cobra.Command {
 	f.StringVar(&to, "to", "", "end of the period, exclusive: a day or a time (default: after the last entry)")
 	f.StringVar(&format, "format", "csv", "csv, jsonl or beancount")
 	f.StringVar(&file, "out", "-", "file to write; - is the standard output")
-	f.BoolVar(&included, "included", false, "beancount: omit account openings and opening balances, for a book that also includes the files of the adjoining periods")
+	f.BoolVar(&included, "included", false, "beancount: leave out account openings and opening balances, because the book includes files of other periods too")
 	return c
 }
 
@@ -301,7 +301,7 @@ func (a ledgerCommands) writeAs(file, format, known string, formats map[string]f
 
 func (a ledgerCommands) backupRebuild() *cobra.Command {
 	var out string
-	c := newCommand("rebuild", "Rebuild the ledger from its journal and compare", func(ctx context.Context, args []string) error {
+	c := newCommand("rebuild", "Rebuild the ledger from its journal into a new file, and compare the two", func(ctx context.Context, args []string) error {
 		return a.withLedgerAs(anySchema, func(ctx context.Context, l *ledger.Ledger, account string) error {
 			if out == "" {
 				c, err := config.Load(a.configFile)

@@ -149,7 +149,7 @@ func (a *app) root() *cobra.Command {
 		Use:           "perennial",
 		Version:       config.Version,
 		Short:         "Keeps a fleet of rented proxy IPs alive",
-		Long:          "Perennial buys and renews proxy IPs, exactly once in effect, and keeps the books.",
+		Long:          "Perennial buys and renews proxy IPs, pays for each command at most once, and keeps the books.",
 		SilenceErrors: true, SilenceUsage: true,
 		SuggestionsMinimumDistance: 1, // with a larger distance, cobra would suggest `run` for `buy`
 	}
@@ -190,7 +190,7 @@ var usageLayout = strings.NewReplacer(
 	"{{else}}{{range $group := .Groups}}\n\n{{.Title}}", "{{else}}\n{{range $group := .Groups}}\n{{.Title}}",
 	"{{if .HasAvailableLocalFlags}}", "{{if and .HasParent .HasAvailableLocalFlags}}",
 	"Global Flags:\n{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}", "Global flags: {{range $i, $f := globalFlags .}}{{if $i}}, {{end}}--{{$f}}{{end}} (see `perennial options`)",
-	`Use "{{.CommandPath}} [command] --help" for more information about a command.`, `Use "{{.CommandPath}} COMMAND --help" for a command{{if not .HasParent}}, and "perennial options" for the flags of all commands{{end}}.`,
+	`Use "{{.CommandPath}} [command] --help" for more information about a command.`, `Use "{{.CommandPath}} COMMAND --help" for a command{{if not .HasParent}}, and "perennial options" for the flags that every command has{{end}}.`,
 )
 
 // setUpCobra changes cobra's global settings.
@@ -206,8 +206,8 @@ func globalFlags(c *cobra.Command) (names []string) {
 
 // optionsCommand returns the command that describes the global flags.
 func (a developCommands) optionsCommand() *cobra.Command {
-	return hidden(&cobra.Command{Use: "options", Short: "Describe the flags of all commands", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		_, err := fmt.Fprintf(a.stdout, "Flags of all commands:\n%s", cmd.Root().PersistentFlags().FlagUsages())
+	return hidden(&cobra.Command{Use: "options", Short: "Describe the flags that every command has", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		_, err := fmt.Fprintf(a.stdout, "Flags that every command has:\n%s", cmd.Root().PersistentFlags().FlagUsages())
 		return err
 	}})
 }

@@ -167,7 +167,7 @@ func boundsText(x reconcile.Reconciliation) string {
 
 func (a ledgerCommands) ledgerRecord() *cobra.Command {
 	var x desk.Recording
-	c := newCommand("record", "Record money that no provider reply showed: a top-up, outside spending, a charge or a refund", func(ctx context.Context, _ []string) error {
+	c := newCommand("record", "Record a payment that the provider did not report: a top-up, outside spending, a charge or a refund", func(ctx context.Context, _ []string) error {
 		if strings.TrimSpace(x.Reason) == "" {
 			return usage("say why: --reason TEXT is kept with your name")
 		}
@@ -182,7 +182,7 @@ func (a ledgerCommands) ledgerRecord() *cobra.Command {
 	f.StringVar(&x.ProxyID, "line", "", "the proxy of a renewal that was charged or refunded")
 	wholeVar(f, &x.CorrectsSeq, "corrects", 0, "the journal row to reverse, which is either a record or an answer to a review; without --kind and --cents, its whole amount is reversed")
 	f.Var(givenAmount{&x.ConfirmCents}, "confirm-amount", "with --corrects and --kind charge: repeat --cents when asked")
-	return signed(c, &x.By, &x.Reason, "who says so", "")
+	return signed(c, &x.By, &x.Reason, "your name, which the audit shows", "")
 }
 
 // record books money that an operator records. It prints the result and the CLI command that

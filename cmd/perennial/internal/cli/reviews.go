@@ -78,14 +78,14 @@ func (a reviewCommands) reviewResolve() *cobra.Command {
 		return a.sendResolution(ctx, x)
 	})
 	f := c.Flags()
-	f.Var(givenAmount{&cents}, "charged", "the provider charged this much, in cents (640) or in dollars with a decimal point (6.40): the total of an order, or the cost of all unresolved proxies of a renewal, or of the --line proxy")
+	f.Var(givenAmount{&cents}, "charged", "what the provider charged, in cents (640) or in dollars with a decimal point (6.40): the total of an order, or of all unresolved proxies of a renewal; with --line, of that proxy")
 	f.Var(givenAmount{&x.ConfirmCents}, "confirm-amount", "repeat the amount of --charged; required if the amount exceeds the wallet, is more than twice or less than half the expected amount, or if no amount is expected")
 	f.BoolVar(&x.AgainstEvidence, "against-evidence", false, "with --not-charged: the provider confirmed that nothing was charged, although an expiry moved or an order appeared")
 	f.BoolVar(&notCharged, "not-charged", false, "the provider charged nothing")
 	f.StringVar(&x.OrderNo, "order", "", "with --charged: the provider's number of the order that was made")
 	f.StringVar(&x.ProxyID, "line", "", "answer only for this proxy of the renewal")
 	f.BoolVar(&x.SendAgain, "send-again", false, "with --not-charged: send the request again with a new idempotency key")
-	return signed(c, &x.By, &x.Reason, "who does it", "")
+	return signed(c, &x.By, &x.Reason, "your name, which the audit shows", "")
 }
 
 func (a reviewCommands) sendResolution(ctx context.Context, x desk.Resolution) error {
@@ -331,9 +331,9 @@ func (a reviewCommands) reviewCorrect() *cobra.Command {
 	f.Var(givenAmount{&charge}, "charge", "the provider charged this much more than the answer says, in cents (640) or in dollars with a decimal point (6.40)")
 	f.Var(givenAmount{&refund}, "refund", "the provider charged this much less than the answer says; without --charge or --refund the whole charge is reversed")
 	f.Var(givenAmount{&x.ConfirmCents}, "confirm-amount", "repeat the amount of --charge; required if the total would exceed both the expected amount and the earlier answer, if --charge exceeds the wallet, or if no amount is expected")
-	f.StringVar(&x.ProxyID, "line", "", "the proxy of the renewal whose answer is corrected")
+	f.StringVar(&x.ProxyID, "line", "", "correct only the answer for this proxy of the renewal")
 	f.StringVar(&x.ID, "id", "", "id of this correction; corrections with the same id are booked once (default: a random id)")
-	return signed(c, &x.By, &x.Reason, "who says so", "")
+	return signed(c, &x.By, &x.Reason, "your name, which the audit shows", "")
 }
 
 // answerOf returns the journal row of an answer to an operation's review. If line is "", the

@@ -474,7 +474,7 @@ func (a scheduleCommands) sweepForecast() *cobra.Command {
 		}
 		return a.printForecast(f)
 	})
-	c.Long = "Assumes that each listed proxy is renewed when it is due, at the last price paid, or else at the list price. For a schedule with the key 'keep', it assumes only the renewals that are needed to keep the number of proxies that 'keep' gives. It ignores budgets, approvals and pauses, and shows how much of the cost is over a budget or belongs to paused schedules. It also counts a due proxy that the next run would skip: `perennial schedules plan` lists those. Without a name it covers all schedules of the account. It changes nothing."
+	c.Long = "Assumes that each listed proxy is renewed when it is due, at the last price paid, or else at the list price. If a schedule sets 'keep', only as many renewals are assumed as hold that number of proxies. Budgets, approvals and pauses do not reduce the forecast; the output shows what exceeds a budget or belongs to paused schedules. It also counts a due proxy that the next run would skip: `perennial schedules plan` lists those. Without a name it covers all schedules of the account. It changes nothing."
 	wholeVar(c.Flags(), &q.Days, "days", 30, fmt.Sprintf("how many days, today included; at most %d", schedules.MaxForecastDays))
 	return c
 }

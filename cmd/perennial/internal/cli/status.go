@@ -85,7 +85,7 @@ func (f *listFlags) add(c *cobra.Command) {
 	c.Flags().BoolVar(&f.q.All, "all", true, "show operations that have ended too")
 	_ = c.Flags().MarkHidden("all") // the default; the opposite of --open
 	c.Flags().StringVar(&f.q.State, "state", "", "only operations in this state, such as review")
-	c.Flags().StringVar(&f.q.Kind, "kind", "", fmt.Sprintf("only operations of this kind, one of %v", jobs.Kinds()))
+	c.Flags().StringVar(&f.q.Kind, "kind", "", "only operations of this kind: "+strings.Join(namesOf(jobs.Kinds()), " or "))
 	c.Flags().StringToStringVar(&f.q.Labels, "label", nil, "only operations of commands with this label, key=value; may be repeated")
 	c.Flags().Var(span{&f.since}, "since", "only operations accepted within this time, such as 1d or 12h")
 	limitFlag(c, &f.q.Limit, 50, "how many, most recently accepted first")

@@ -47,7 +47,7 @@ func (a sendCommands) submitCommand() *cobra.Command {
 	c.Long = "Publishes every command, waits until each has ended, and prints a summary.\n\n" +
 		"Each JSON line is one command: a renewal if it has proxy_ids, else an order. A CSV file begins with a row of\n" +
 		"column names. Orders need id, duration_days, offer_code and quantity. Renewals need id, duration_days and\n" +
-		"proxy_ids, separated by spaces. The columns cidrs, max_total_cents, not_after, due_before and label.NAME are\n" +
+		"proxy_ids. Separate several proxy ids with spaces. The columns cidrs, max_total_cents, not_after, due_before and label.NAME are\n" +
 		"optional. All files are read before anything is published. If any line is invalid, nothing is published.\n" +
 		"Submitting a file again is harmless: commands with the same id are carried out once."
 	c.Flags().BoolVar(&s.dryRun, "dry-run", false, "read and price all commands, and publish nothing")

@@ -196,7 +196,7 @@ var (
 		Example: `{}`,
 	})
 	Record = declare[desk.Recording, Changed](Spec{
-		Verb: service.Verb{Name: "record", Roles: forOperators}, Help: "Book money that no provider reply showed: a top-up, spending outside Perennial, or a charge or refund of an operation. Or reverse an earlier record.",
+		Verb: service.Verb{Name: "record", Roles: forOperators}, Help: "Book a payment that the provider did not report: a top-up, spending outside Perennial, or a charge or refund of an operation. Or reverse an earlier record.",
 		Required: []string{"reason"}, Example: `{"kind":"top-up","cents":5000,"id":"card-7","by":"ada","reason":"card"}`, AnswerExample: `{"changed":1,"currency":"USD"}`,
 	})
 	Evidence = declare[OperatorRequest, inspect.Evidence](Spec{
