@@ -494,7 +494,7 @@ func (a ledgerCommands) printVerified(name string, v verified) error {
 		fmt.Fprintf(a.stdout, "%s: row %d says %s, when later ones had been booked: it is booked at %s\n", name, x.Seq, x.Time.Format(time.RFC3339), x.BookedAt.Format(time.RFC3339))
 	}
 	if v.Expected > 0 {
-		fmt.Fprintf(a.stdout, "%s: %d heads that were kept elsewhere are here\n", name, v.Expected)
+		fmt.Fprintf(a.stdout, "%s: contains %s kept elsewhere\n", name, english.Plural(v.Expected, "head", ""))
 	}
 	if v.Against != nil {
 		fmt.Fprintf(a.stdout, "%s: %d rows are on the events stream as they are here, %d are not published yet\n", name, v.Published, v.Unpublished)

@@ -93,9 +93,10 @@ func (a scheduleCommands) sweepShow() *cobra.Command {
 		if a.output == "json" {
 			return printJSON(a.stdout, s)
 		}
+		last := resultOf(s)
 		err = a.table([]string{"SCHEDULE", s.Schedule}, [][]string{
-			{"account", s.Account}, {"cron", s.Cron + " " + s.Timezone}, {"last run", ago(s.LastSlot)}, {"state", stateOf(s, paused)}, {"due, renewed, skipped, charged", resultText(s)}, {"next run", stamp(s.NextSlot)},
-			{"pending plan", s.Plan}, {"reason", whyOf(s, paused)}, {"skipped", skippedHint(s)},
+			{"account", s.Account}, {"cron", s.Cron + " " + s.Timezone}, {"last run", ago(s.LastSlot)}, {"state", stateOf(s, paused)}, {"due", last[0]}, {"renewed", last[1]}, {"skipped", last[2]}, {"charged", last[3]}, {"next run", stamp(s.NextSlot)},
+			{"pending plan", s.Plan}, {"reason", whyOf(s, paused)}, {"skipped proxies", skippedHint(s)},
 		})
 		if err != nil || s.Plan == "" {
 			return err
@@ -107,13 +108,6 @@ func (a scheduleCommands) sweepShow() *cobra.Command {
 		fmt.Fprintln(a.stdout)
 		return a.printPlan(plan)
 	})
-}
-
-func resultText(s schedules.Status) string {
-	if s.Result == nil || s.Result.Due == nil {
-		return "not known before the first run"
-	}
-	return strings.Join(resultOf(s), ", ")
 }
 
 // resultOf returns the figures of the last run. During the run, the number of skipped proxies
