@@ -46,7 +46,8 @@ func TestTheLogSaysWhatPeopleDecided(t *testing.T) {
 		}
 	}
 	await(t, "two dead letters", func() bool { return strings.Count(w.mustCLI("dead", "list", "-o", "json"), "\n") == 2 })
-	say("dead", "requeue", "1")
+	w.write("fixed.json", `{"id":"fixed","duration_days":30,"proxy_ids":["px_6"]}`, 0o600)
+	say("dead", "requeue", "1", "--file", "fixed.json")
 	say("dead", "drop", "2")
 	for line, want := range map[string]string{"renew px_": "px_1 px_2 px_3 px_4 px_5 px_6", "renew px_1 px_2 px": "px_3 px_4 px_5 px_6", "proxies get px_4": "px_4", "status r": "r-2 r-1"} {
 		w.awaitOffered(want, strings.Split(line, " ")...)
@@ -70,7 +71,7 @@ func TestTheLogSaysWhatPeopleDecided(t *testing.T) {
 	want := []string{
 		"operation.resolved charged", "account.paused  account", "command.cancelled", "account.resumed  account", "proxy.retired  px_3", "proxy.reinstated  px_3",
 		"ledger.recorded refund r-1/0001 px_1", "sweep.planned asked keep", "sweep.finished approved keep " + plan,
-		"schedule.paused  keep", "schedule.resumed  keep", "dead.requeued  dead letter 1", "dead.dropped  dead letter 2",
+		"schedule.paused  keep", "schedule.resumed  keep", "dead.requeued  dead letter 1", "dead.dropped  dead letter 1", "dead.dropped  dead letter 2",
 	}
 	if strings.Join(said, "\n") != strings.Join(want, "\n") {
 		t.Errorf("the log says\n%s\nand not\n%s", strings.Join(said, "\n"), strings.Join(want, "\n"))
