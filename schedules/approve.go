@@ -25,7 +25,7 @@ func (s *Sweeper) Approve(ctx context.Context, plan, by, reason string) error {
 		return fmt.Errorf("approve plan %s: %w", plan, err)
 	}
 	if len(slots) == 0 {
-		return fmt.Errorf("approve plan %.64q: %w", plan, ErrNoPlan)
+		return fmt.Errorf("approve plan %.64q: %w", plan, s.noPlan(ctx, plan))
 	}
 	planned, err := s.heldPlan(ctx, plan, slots)
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Sweeper) Decline(ctx context.Context, plan, by, reason string) error {
 		return fmt.Errorf("decline plan %s: %w", plan, err)
 	}
 	if len(slots) == 0 {
-		return fmt.Errorf("decline plan %.64q: %w", plan, ErrNoPlan)
+		return fmt.Errorf("decline plan %.64q: %w", plan, s.noPlan(ctx, plan))
 	}
 	if planned, err := s.heldPlan(ctx, plan, slots); err == nil { // a plan that cannot be read can still be declined
 		left, err := s.notAskedFor(ctx, planned)
@@ -65,6 +65,18 @@ func (s *Sweeper) Decline(ctx context.Context, plan, by, reason string) error {
 		return fmt.Errorf("decline plan %s: %w", plan, err)
 	}
 	return nil
+}
+
+// noPlan returns ErrNoPlan. If an operator gave a schedule's name instead of a hash, the error
+// also names the schedule's plan.
+func (s *Sweeper) noPlan(ctx context.Context, name string) error {
+	if _, err := s.runnerOf(name); err != nil {
+		return ErrNoPlan
+	}
+	if last, err := s.Ledger.Sweeps.LastSlot(ctx, name); err == nil && last.State == StateHeld {
+		return fmt.Errorf("%w; the plan of schedule %s is %s", ErrNoPlan, name, last.Plan)
+	}
+	return ErrNoPlan
 }
 
 // HeldPlan returns the plan with this hash as an approval would publish it. It returns ErrNoPlan

@@ -318,6 +318,9 @@ func plainFlag(c *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && len(unknown.GetSpecifiedName()) > 1 {
 		return fmt.Errorf("%s has no flag --%s%s (see `%s --help`)", spoken(c), unknown.GetSpecifiedName(), nearestFlag(c, unknown.GetSpecifiedName()), c.CommandPath())
 	}
+	if missing, ok := errors.AsType[*pflag.ValueRequiredError](err); ok && strings.Contains(c.Example, "--"+missing.GetSpecifiedName()+" ") {
+		return fmt.Errorf("--%s needs a value, as in `%s`", missing.GetSpecifiedName(), strings.TrimSpace(c.Example))
+	}
 	m := flagError.FindStringSubmatch(err.Error())
 	if m == nil {
 		return err

@@ -93,11 +93,11 @@ func (a reviewCommands) sendResolution(ctx context.Context, x desk.Resolution) e
 	if err != nil || a.output == "json" || changed.WalletCents == nil {
 		return a.printChange(changed, "answered "+x.ID, err)
 	}
-	booked := "nothing charged"
+	booked, undo := "nothing charged", " --charge AMOUNT"
 	if *x.Charged {
-		booked = money(x.ChargedCents, changed.Currency) + " charged"
+		booked, undo = money(x.ChargedCents, changed.Currency)+" charged", ""
 	}
-	_, err = fmt.Fprintf(a.stdout, "answered %s: %s; the wallet has %s; `perennial reviews correct %[1]s` corrects it\n", x.ID, booked, money(*changed.WalletCents, changed.Currency))
+	_, err = fmt.Fprintf(a.stdout, "answered %s: %s; the wallet has %s; `perennial reviews correct %[1]s%s --reason TEXT` corrects it\n", x.ID, booked, money(*changed.WalletCents, changed.Currency), undo)
 	return err
 }
 

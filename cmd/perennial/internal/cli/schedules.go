@@ -66,7 +66,7 @@ func (a scheduleCommands) sweepDecline() *cobra.Command {
 
 func (a scheduleCommands) sweepList() *cobra.Command {
 	return newCommand("list", "List schedules with their last and next run", func(ctx context.Context, _ []string) error {
-		list := a.listing("no schedules are configured: add one to the configuration (docs/schedules.md)", "SCHEDULE", "CRON", "LAST", "STATE", "DUE", "RENEWED", "SKIPPED", "CHARGED", "NEXT", "PENDING PLAN", "REASON")
+		list := a.listing(a.noSchedules(), "SCHEDULE", "CRON", "LAST", "STATE", "DUE", "RENEWED", "SKIPPED", "CHARGED", "NEXT", "PENDING PLAN", "REASON")
 		err := a.eachAccount(ctx, func(one *app, account string) error {
 			all, paused, err := one.sweeps(ctx)
 			if err != nil {
@@ -77,6 +77,14 @@ func (a scheduleCommands) sweepList() *cobra.Command {
 		})
 		return list.end(err)
 	})
+}
+
+// noSchedules says why the runner has no schedules.
+func (a scheduleCommands) noSchedules() string {
+	if c, err := config.Load(a.configFile); err == nil && len(c.Schedules) > 0 {
+		return "the runner has no schedules, and the configuration has: restart the runner"
+	}
+	return "no schedules are configured: add one to the configuration (docs/schedules.md)"
 }
 
 func (a scheduleCommands) sweepShow() *cobra.Command {

@@ -378,7 +378,7 @@ func (b *batch) add(name string, line int, data []byte) error {
 		ID       any             `json:"id"`
 		ProxyIDs json.RawMessage `json:"proxy_ids"`
 	}
-	if json.Unmarshal(data, &probe) == nil && probe.ProxyIDs != nil {
+	if err := json.Unmarshal(data, &probe); probe.ProxyIDs != nil || err != nil && bytes.Contains(data, []byte(`"proxy_ids"`)) {
 		kind = queue.KindProxyRenew
 	}
 	e := entry{file: name, line: line, message: sha256.Sum256(data)}

@@ -403,6 +403,9 @@ func (c *Config) PickAll(named string) ([]string, error) {
 func (c *Config) SettingsOf(account string) string {
 	own := *c.Accounts[account]
 	own.Secret, own.SecretFile, own.CAFile, own.Location = "", "", "", nil
+	if c.Embedded { // a running sandbox has an address and credentials of its own
+		own.BaseURL, own.AppID = EmbeddedSandbox, ""
+	}
 	sorted := c.SchedulesOf(account)
 	slices.SortFunc(sorted, func(a, b plans.Schedule) int { return cmp.Compare(a.Name, b.Name) })
 	sum := sha256.New()

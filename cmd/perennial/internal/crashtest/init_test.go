@@ -154,6 +154,9 @@ func TestATrialWithoutAConfigurationGetsSchedules(t *testing.T) {
 	if out := w.mustCLI("status", "first"); !strings.Contains(out, "delivered") {
 		t.Errorf("the order of the first run is gone:\n%s", out)
 	}
+	if out := w.mustCLI("status"); strings.Contains(out, "has changed since") {
+		t.Errorf("the configuration is as the runner read it:\n%s", out)
+	}
 	if out := w.mustCLI("schedules", "run", "keep", "--reason", "try"); !strings.Contains(out, "of keep") {
 		t.Errorf("%s", out)
 	}
