@@ -260,3 +260,22 @@ func TestAnAnswerOfUnknownPriceIsExpectedByTheLastPrices(t *testing.T) {
 	}
 	h.settled(350+650+1300, 0)
 }
+
+// A charge that was denied by mistake is expected at the price last paid.
+func TestACorrectedDenialIsExpectedByTheLastPrice(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.renew(`{"id":"first","duration_days":30,"proxy_ids":["px_2"]}`)
+	h.await("first", fact.StateCompleted)
+	h.fault(renew, "code", map[string]any{"code": "proxy_endpoint_unavailable", "http_status": 503, "executed": true})
+	h.renew(`{"id":"lost","duration_days":30,"proxy_ids":["px_1"]}`)
+	o := h.await("lost", fact.StateReview).Operations[0]
+	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: o.OperationID, Charged: new(false), AgainstEvidence: true, By: "ada", Reason: "a mistake"}))
+	row := h.answeredRow()
+	if _, err := h.record(desk.Recording{CorrectsSeq: row, Kind: fact.MovementCharge, Cents: 3}); err == nil {
+		t.Error("3 cents are booked for 3 dollars")
+	}
+	_, err := h.record(desk.Recording{CorrectsSeq: row, Kind: fact.MovementCharge, Cents: 300})
+	check(t, err)
+	h.settled(600, 0)
+}

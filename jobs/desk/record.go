@@ -108,6 +108,13 @@ func Record(ctx context.Context, l *ledger.Ledger, x Recording, shown OrderReade
 			return r, false, err
 		}
 		p.accepted[unread.commandID] = accepted
+		if p.line.ProxyID != "" {
+			paid, err := l.Fleet.LastPrice(ctx, p.line.ProxyID)
+			if err != nil {
+				return r, false, err
+			}
+			p.lastPrice = paid.For(p.line.DurationDays).Or(0)
+		}
 		return p.write(ctx)
 	}
 	return r, booked, err
@@ -155,6 +162,9 @@ type recording struct {
 	// Read before the transaction, which must not wait for another connection.
 	walletCents int64
 	accepted    map[string]fact.CommandAccepted // by command
+
+	line      tables.RenewalLine // the line that the money belongs to, if any
+	lastPrice int64              // its price in cents by the last renewal of its kind, or 0
 
 	answered      int64 // amount of the corrected row
 	net, expected int64 // booked net and expected cost of the operation or line that the money belongs to; expected is 0 if unknown
@@ -341,7 +351,8 @@ func (p *recording) ofLine(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	}
 	// Without an estimate, the expected amount is the line's earlier charge, even if it was
 	// returned.
-	p.net, p.expected = lines[i].ChargedCents-lines[i].RefundedCents, cmp.Or(p.expected/int64(len(lines)), lines[i].ChargedCents)
+	p.net, p.expected = lines[i].ChargedCents-lines[i].RefundedCents, cmp.Or(p.expected/int64(len(lines)), lines[i].ChargedCents, p.lastPrice)
+	p.line = lines[i]
 	return nil
 }
 
@@ -369,7 +380,7 @@ func (p *recording) confirmed(f fact.LedgerRecorded) error {
 		why = "the ledger does not know what it cost"
 	case after > max(p.expected, p.answered) && p.answered > 0:
 		why = p.binding.Amount(p.answered) + " was answered"
-	case after > max(p.expected, p.answered):
+	case after > max(p.expected, p.answered), p.answered == 0 && 2*after < p.expected:
 		why = p.binding.Amount(p.expected) + " is expected"
 	case f.AmountCents > p.walletCents:
 		why = "the wallet has " + p.binding.Amount(p.walletCents)
