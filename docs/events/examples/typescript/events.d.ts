@@ -538,7 +538,7 @@ export interface CommandConflictData {
 }
 
 /**
- * Records that a command arrived with an id that was accepted before with other content. The first content stays in force.
+ * Records that a command arrived under an id for which other content was accepted before. The first content stays in force.
  */
 export interface CommandConflict extends CloudEvent {
   /**
@@ -754,7 +754,7 @@ export interface CommandFinishedData {
 }
 
 /**
- * Records the results of a command once none of its operations is in progress or in review. The ledger appends it with the fact that ends the command's last operation or refuses the command. A command may be opened again, for example because an operator sends an operation again. It then finishes once more, with the next revision.
+ * Records the results of a command once none of its operations is in progress or in review. The ledger appends it with the fact that ends the command's last operation or refuses the command. A command may be opened again, for example because an operator sends an operation again. In that case it finishes once more, with the next revision.
  */
 export interface CommandFinished extends CloudEvent {
   /**
@@ -963,7 +963,7 @@ export interface CommandRejectedData {
 }
 
 /**
- * Ends a command, or one operation of it, without a charge. It was refused on arrival, refused by the provider, or never sent.
+ * Ends a command, or one operation of a command, without a charge. The command or operation was refused on arrival, refused by the provider, or never sent.
  */
 export interface CommandRejected extends CloudEvent {
   /**
@@ -1282,7 +1282,7 @@ export interface LedgerArchivedData {
 }
 
 /**
- * Records that journal rows were moved to an archive file. `last_seq` is the last row that was moved. The ledger's journal begins after it, with the derived tables as they were after that row (`snapshot_hash`).
+ * Records that journal rows were moved to an archive file. The ledger's journal begins after `last_seq`, the last moved row. `snapshot_hash` covers the derived tables as they were after that row.
  */
 export interface LedgerArchived extends CloudEvent {
   /**
@@ -1761,7 +1761,7 @@ export interface LedgerRecordedData {
 }
 
 /**
- * Books, in an operator's name, money that moved outside Perennial, or a charge or refund of an operation that no reply showed. For the latter, `operation_id` is the operation.
+ * Books, in an operator's name, money that moved outside Perennial, or a charge or refund that no reply showed. `operation_id` is the operation of a charge or refund.
  */
 export interface LedgerRecorded extends CloudEvent {
   /**
@@ -1819,7 +1819,7 @@ export interface LedgerUncomparedData {
 }
 
 /**
- * Records that the wallet cannot be compared with the books, because operations of unknown cost without a limit are open. It is not published again until the wallet can be compared again.
+ * Records that the wallet cannot be compared with the books. The reason is that operations with neither a known cost nor a limit are open. It is published once, and again only after a comparison was possible.
  */
 export interface LedgerUncompared extends CloudEvent {
   /**
@@ -1927,7 +1927,7 @@ export interface ListingUncoveredData {
 }
 
 /**
- * Records how many live proxies no schedule renews, as two complete listings showed. These proxies expire unless a command renews them. The fact is published when there are such proxies, with 0 when none are left, and at most once a day when their number changes or the first has expired.
+ * Records how many live proxies no schedule renews, according to two complete listings. These proxies expire unless a command renews them. The fact is published when the first such proxies appear, and with 0 when none are left. A change of the number, or the expiry of the first proxy, is published at most once a day.
  */
 export interface ListingUncovered extends CloudEvent {
   /**
@@ -2695,7 +2695,7 @@ export interface OperationWaitingData {
 }
 
 /**
- * Records that the operation will be sent again, with the same key and the same body, not before `next_at`.
+ * Records that the operation will be sent again, at `next_at` or later. The key and the body stay the same.
  */
 export interface OperationWaiting extends CloudEvent {
   /**
@@ -3701,7 +3701,7 @@ export interface ProxyReplacedData {
 }
 
 /**
- * Records that the provider would not renew the proxy. An order for a replacement is published, as its schedule allows. The fact does not say that the replacement was bought.
+ * Records that the provider would not renew the proxy, and that its schedule orders a replacement. The fact does not say that the replacement was bought.
  */
 export interface ProxyReplaced extends CloudEvent {
   /**
@@ -3905,7 +3905,7 @@ export interface ProxyReviewData {
 }
 
 /**
- * Records that several renewals of the proxy ended without renewing it, so that schedules skip it until it is reviewed. `operation_id` is the last of these renewals. The review stays in v_reviews until the proxy is retired, reinstated or renewed.
+ * Records that several renewals of the proxy ended without renewing it. Schedules skip the proxy until it is reviewed. `operation_id` is the last of these renewals. The review stays in v_reviews until the proxy is retired, reinstated or renewed.
  */
 export interface ProxyReview extends CloudEvent {
   /**
@@ -4032,7 +4032,7 @@ export interface ProxySkippedData {
 }
 
 /**
- * Records that proxies were left out of a renewal, and why. A single proxy is in the fields `proxy_id` to `expires_at`. Several proxies are in `skipped`, and these fields are empty.
+ * Records that proxies were left out of a renewal, and why. For a single proxy, the fields `proxy_id`, `code`, `reason` and `expires_at` are set. For several proxies, `skipped` is set instead.
  */
 export interface ProxySkipped extends CloudEvent {
   /**
@@ -4577,7 +4577,7 @@ export interface ScheduleConfiguredData {
 }
 
 /**
- * Records that a schedule is new, or has another name, cron expression or time zone. Scheduled times before `since` do not run; later ones that are missed are caught up.
+ * Records that a schedule is new, or that its name, cron expression or time zone has changed. Scheduled times before `since` do not run. Scheduled times after `since` are caught up if they were missed.
  */
 export interface ScheduleConfigured extends CloudEvent {
   /**
@@ -4639,7 +4639,7 @@ export interface SchedulePausedData {
 }
 
 /**
- * Records that a schedule makes no scheduled runs until it is resumed. Commands that were planned before are still published, and an operator can still start a run.
+ * Records that a schedule does not run at its scheduled times until it is resumed. Commands that were planned before are still published, and an operator can still start a run.
  */
 export interface SchedulePaused extends CloudEvent {
   /**
@@ -4697,7 +4697,7 @@ export interface ScheduleResumedData {
 }
 
 /**
- * Records that a schedule makes its scheduled runs again. One run replaces all runs that the pause has skipped. If `by` is empty, the pause ended at its time.
+ * Records that a schedule runs at its scheduled times again. One run replaces all runs that were skipped during the pause. If `by` is empty, the pause ended at the time set for its end.
  */
 export interface ScheduleResumed extends CloudEvent {
   /**
@@ -4767,7 +4767,7 @@ export interface SweepFailedData {
 }
 
 /**
- * Records that a scheduled run could not be made, for example because the proxies could not be listed, or that the commands of a run were refused as invalid. The run is retried; when it succeeds, its sweep.planned follows.
+ * Records that a scheduled run failed, for example because the proxies could not be listed. It also records that the commands of a run were refused as invalid. The run is retried. Its success is recorded by sweep.planned.
  */
 export interface SweepFailed extends CloudEvent {
   /**
@@ -4927,7 +4927,7 @@ export interface SweepHeldData {
 }
 
 /**
- * Records that a plan needs approval, or that a money limit skips a part of it. There is one fact for each limit that the plan exceeds.
+ * Records that a plan needs approval, or that a money limit skips a part of the plan. There is one fact for each limit that the plan exceeds.
  */
 export interface SweepHeld extends CloudEvent {
   /**
