@@ -93,12 +93,20 @@ func (a reviewCommands) sendResolution(ctx context.Context, x desk.Resolution) e
 	if err != nil || a.output == "json" || changed.WalletCents == nil {
 		return a.printChange(changed, "answered "+x.ID, err)
 	}
+	_, err = fmt.Fprintln(a.stdout, answeredText(x, changed))
+	return err
+}
+
+func answeredText(x desk.Resolution, changed verbs.Changed) string {
 	booked, undo := "nothing charged", " --charge AMOUNT"
 	if *x.Charged {
 		booked, undo = money(x.ChargedCents, changed.Currency)+" charged", ""
 	}
-	_, err = fmt.Fprintf(a.stdout, "answered %s: %s; the wallet has %s; `perennial reviews correct %[1]s%s --reason TEXT` corrects it\n", x.ID, booked, money(*changed.WalletCents, changed.Currency), undo)
-	return err
+	if x.ProxyID != "" {
+		undo = " --line " + x.ProxyID + undo
+	}
+	return fmt.Sprintf("answered %s: %s; the wallet has %s; `perennial reviews correct %s%s --reason TEXT` corrects it",
+		x.ID, booked, money(*changed.WalletCents, changed.Currency), x.ID, undo)
 }
 
 // readEvidence asks the runner for the evidence, which the runner reads from the ledger and
