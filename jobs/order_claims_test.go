@@ -281,7 +281,7 @@ func TestAFindingNamesTheAnswerThatMayBeWrong(t *testing.T) {
 	for _, f := range x.Findings {
 		said += f.Explanation + "\n"
 	}
-	for _, part := range []string{"if it is of " + id + ", which was answered as not charged: `perennial reviews correct " + id + " --charge 600 --reason TEXT`;", "ledger record --kind external --cents 600 --order "} {
+	for _, part := range []string{"if it is of " + id + ", which was answered as not charged: `perennial reviews correct " + id + " --charge 6.00 --confirm-amount 6.00 --reason TEXT`;", "ledger record --kind external --cents 600 --order "} {
 		if !strings.Contains(said, part) {
 			t.Errorf("%q is not in the findings: %s", part, said)
 		}

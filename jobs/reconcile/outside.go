@@ -316,7 +316,7 @@ func (p *Pass) foreignFinding(no string, x ForeignOrder, recorded int64, maker a
 		f.Explanation += "; it may be of " + strings.Join(FirstFew(maker.reviews), ", ") + ", in review: resolve that first"
 	} else if x.NetCents.Known() {
 		for _, id := range denied[:min(len(denied), few)] {
-			f.Explanation += fmt.Sprintf("; if it is of %s, which was answered as not charged: `perennial reviews correct %s --charge %d --reason TEXT`", id, id, f.AmountCents)
+			f.Explanation += fmt.Sprintf("; if it is of %s, which was answered as not charged: `perennial reviews correct %s --charge %[3]s --confirm-amount %[3]s --reason TEXT`", id, id, fact.Decimal(f.AmountCents))
 		}
 		kind, cents := "external", f.AmountCents
 		if cents < 0 { // more is recorded than the order cost
