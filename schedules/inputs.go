@@ -358,7 +358,10 @@ const (
 	// listPriceFresh is the maximum age of offers that give list prices.
 	listPriceFresh   = 10 * time.Minute
 	listPriceTimeout = 5 * time.Second
-	maxListedKinds   = 1000
+	// listPricesTimeout bounds the requests for one preview. Prices that were not read by then are
+	// unknown in it.
+	listPricesTimeout = 15 * time.Second
+	maxListedKinds    = 1000
 )
 
 type listPrices struct {
@@ -409,16 +412,34 @@ func (s *listPrices) orList(ctx context.Context, cost plans.Price, days int64, p
 }
 
 func (s *listPrices) addListPrices(ctx context.Context, r *scheduleRunner, plan *plans.Plan) error {
+	reading, cancel := context.WithTimeout(ctx, listPricesTimeout)
+	defer cancel()
+	price := func(id string) (fact.Cents, error) {
+		p, err := s.Ledger.Fleet.Proxy(ctx, id)
+		if err != nil {
+			return fact.Cents{}, err
+		}
+		return s.listPrice(reading, p, r.DurationDays), nil
+	}
 	for i := range plan.Included {
 		one := &plan.Included[i]
 		if one.EstimateCents.Known() || one.PriceFrom == plans.PriceList {
 			continue
 		}
-		p, err := s.Ledger.Fleet.Proxy(ctx, one.ProxyID)
+		cents, err := price(one.ProxyID)
 		if err != nil {
 			return err
 		}
-		one.SetList(s.listPrice(ctx, p, r.DurationDays))
+		one.SetList(cents)
+	}
+	for i := range plan.LeftOut {
+		if one := &plan.LeftOut[i]; one.AwaitsPrice() {
+			cents, err := price(one.ProxyID)
+			if err != nil {
+				return err
+			}
+			one.ListPriceCents = cents.Or(0)
+		}
 	}
 	before := plan.ListPriceCents
 	plan.ListPriceCents, plan.Listed = plans.SumListed(plan.Included)

@@ -39,6 +39,19 @@ func TestTrap52AListPriceOverTheApprovalLimitIsHeld(t *testing.T) {
 	want(t, "once it is approved", h.stream.ids(), []string{"px_1"})
 }
 
+func TestAPreviewAddsUpTheListPricesOfWhatWaits(t *testing.T) {
+	s := keepalive()
+	s.BudgetCents = 500
+	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h"}, s)
+	h.config.Offers = h.offers(t) // off_us_dallas costs 300
+	h.restart(t)
+	p, err := h.PlanNow(t.Context(), "keepalive")
+	check(t, err)
+	want(t, "included", ids(p), []string{"px_1"})
+	want(t, "waiting", []any{len(p.LeftOut), p.LeftOut[0].ListPriceCents, p.LeftOut[1].ListPriceCents}, []any{2, int64(300), int64(300)})
+	want(t, "the whole", p.WholeText(), "list price 9.00, no renewal paid yet")
+}
+
 // A canary in review does not delay its kind: the price in its line applies, or another canary
 // shows it. The number of renewals without price and outcome is limited, to bound the risk for a
 // budget.

@@ -196,6 +196,26 @@ func (p Plan) WithListed() fact.Sum {
 	return fact.Sum{Cents: p.EstimateCents.Or(0) + p.ListPriceCents, Lacks: p.Unpriced - p.Listed}
 }
 
+// WholeText returns the expected cost of the plan together with the proxies that wait for a price, at
+// their list prices. It returns "" if no list price of such a proxy is known.
+func (p Plan) WholeText() string {
+	if p.Left == nil {
+		return ""
+	}
+	listed, n := int64(0), 0
+	for _, x := range p.LeftOut {
+		if x.ListPriceCents > 0 {
+			listed, n = listed+x.ListPriceCents, n+1
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	whole := p.WithListed()
+	whole.Cents, whole.Lacks = whole.Cents+listed, whole.Lacks+p.Left.Proxies-n
+	return whole.ListedText(p.ListPriceCents+listed, p.Currency)
+}
+
 // LearnsText says that a plan below the approval limit renews proxies of unknown price first, to
 // learn their price. It returns "" if the plan renews no such proxy, or needs approval itself.
 func (p Plan) LearnsText() string {
@@ -231,10 +251,14 @@ type Included struct {
 
 // LeftOut is one due proxy that a plan skips, and why.
 type LeftOut struct {
-	ProxyID   string    `json:"proxy_id" doc:"The provider's id of the proxy."`
-	ExpiresAt time.Time `json:"expires_at" doc:"When it expires."`
-	Reason    string    `json:"reason" doc:"Why, for people; it may be reworded."`
+	ProxyID        string    `json:"proxy_id" doc:"The provider's id of the proxy."`
+	ExpiresAt      time.Time `json:"expires_at" doc:"When it expires."`
+	Reason         string    `json:"reason" doc:"Why, for people; it may be reworded."`
+	ListPriceCents int64     `json:"list_price_cents,omitempty" doc:"The list price, if the proxy waits for a first price of its kind."`
 }
+
+// AwaitsPrice reports whether the run renews the proxy later, when the price of its kind is known.
+func (x LeftOut) AwaitsPrice() bool { return x.Reason == ReasonUnpriced || x.Reason == ReasonOneByOne }
 
 // Unusable is an unreadable entry of the provider's list. No schedule renews its proxy.
 type Unusable struct {

@@ -359,7 +359,11 @@ func (a scheduleCommands) printPlan(p plans.Plan) error {
 		rows = append(rows, []string{x.ProxyID, x.ExpiresAt.Format(time.RFC3339), "renew", centsOrUnknown(price, p.Currency), why})
 	}
 	for _, x := range p.LeftOut {
-		rows = append(rows, []string{x.ProxyID, x.ExpiresAt.Format(time.RFC3339), actionOf(p, x.Reason), "", x.Reason})
+		price := ""
+		if x.ListPriceCents > 0 {
+			price = money(x.ListPriceCents, p.Currency)
+		}
+		rows = append(rows, []string{x.ProxyID, x.ExpiresAt.Format(time.RFC3339), actionOf(p, x), price, x.Reason})
 	}
 	if len(rows) == 0 {
 		return nil
@@ -370,11 +374,11 @@ func (a scheduleCommands) printPlan(p plans.Plan) error {
 	return a.table([]string{"PROXY", "EXPIRES", "ACTION", "PRICE", "REASON"}, rows)
 }
 
-func actionOf(p plans.Plan, reason string) string {
+func actionOf(p plans.Plan, x plans.LeftOut) string {
 	switch {
-	case plans.Paid(reason):
+	case plans.Paid(x.Reason):
 		return "none"
-	case p.Left != nil && (reason == plans.ReasonUnpriced || reason == plans.ReasonOneByOne || reason == plans.ReasonBeyond):
+	case p.Left != nil && (x.AwaitsPrice() || x.Reason == plans.ReasonBeyond):
 		return "later"
 	}
 	return "skip"
@@ -429,6 +433,9 @@ func (a scheduleCommands) printPlanMoney(p plans.Plan) {
 	}
 	if p.Left != nil {
 		fmt.Fprintln(a.stdout, schedules.LeftText(*p.Left))
+	}
+	if text := p.WholeText(); text != "" {
+		fmt.Fprintf(a.stdout, "if all of them are renewed: about %s\n", text)
 	}
 	if text := a.budgetText(p); text != "" {
 		fmt.Fprintln(a.stdout, text)
@@ -573,10 +580,6 @@ func (a scheduleCommands) printSkipped(ctx context.Context, l *ledger.Ledger, ac
 	if at < 0 {
 		return usage("the configuration has no schedule %q: whom its runs skipped follows from its rules", schedule)
 	}
-	coverage, err := plans.NewCoverage(all, plans.HistoryOf(l.Queries), c.ReadListFile)
-	if err != nil {
-		return err
-	}
 	run, err := schedules.ReadLastRun(ctx, l, all[at])
 	if err != nil {
 		return err
@@ -585,7 +588,7 @@ func (a scheduleCommands) printSkipped(ctx context.Context, l *ledger.Ledger, ac
 		return &exitError{ExitFailed, errors.New("schedule " + schedule + " has no last run whose plan the ledger has\nlook at `perennial schedules history " + schedule + "`")}
 	}
 	list, n := a.listing("", "PROXY", "EXPIRES"), 0
-	err = run.EachSkipped(ctx, l, coverage, func(p tables.Proxy) error {
+	err = run.EachSkipped(ctx, l, c.ReadListFile, func(p tables.Proxy) error {
 		if n++; n > limit {
 			return nil
 		}
