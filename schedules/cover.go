@@ -201,24 +201,39 @@ func (f RenewalOutlookFrom) Outlook(ctx context.Context) (RenewalOutlook, error)
 	case f.Coverage == nil:
 		return RenewalOutlook{Text: "Which schedule renews it is being looked up."}, nil
 	}
-	of, covered := f.Coverage.Of(f.Proxy)
-	if !covered {
+	covering := f.Coverage.AllOf(f.Proxy)
+	if len(covering) == 0 {
 		if other, excepted := f.Coverage.Excepting(f.Proxy); excepted {
 			return RenewalOutlook{Text: "It is not renewed: it is an exception of the only schedule that would renew it.", Schedule: other.Name}, nil
 		}
 		return RenewalOutlook{Text: "It is not renewed: no schedule of this account matches it."}, nil
 	}
-	out, err := f.by(ctx, of)
-	if err == nil {
-		err = f.addLastRun(&out, of)
-	}
+	out, err := f.best(ctx, covering)
 	switch {
 	case f.Paused != "" && out.Good:
-		out = RenewalOutlook{Text: "It is not renewed while nothing is sent: " + f.Paused, Schedule: of.Name, LastRun: out.LastRun}
+		out = RenewalOutlook{Text: "It is not renewed while nothing is sent: " + f.Paused, Schedule: out.Schedule, LastRun: out.LastRun}
 	case f.Paused != "":
 		out.Text += " Nothing is sent now: " + f.Paused
 	}
 	return out, err
+}
+
+// best returns the outlook of the first schedule that renews the proxy in time. If none does, it
+// returns the outlook of the first schedule.
+func (f RenewalOutlookFrom) best(ctx context.Context, covering []plans.Schedule) (best RenewalOutlook, err error) {
+	for i, of := range covering {
+		out, err := f.by(ctx, of)
+		if err == nil {
+			err = f.addLastRun(&out, of)
+		}
+		if err != nil || out.Good {
+			return out, err
+		}
+		if i == 0 {
+			best = out
+		}
+	}
+	return best, nil
 }
 
 func (f RenewalOutlookFrom) addLastRun(out *RenewalOutlook, of plans.Schedule) error {

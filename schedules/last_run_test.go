@@ -43,8 +43,67 @@ func TestAProxySaysThatTheLastRunSkippedIt(t *testing.T) {
 	run, err := ReadLastRun(t.Context(), h.Ledger, s)
 	check(t, err)
 	var ids []string
-	check(t, run.EachSkipped(t.Context(), h.Ledger, coverage, func(p tables.Proxy) error { ids = append(ids, p.ProxyID); return nil }))
+	check(t, run.EachSkipped(t.Context(), h.Ledger, nil, func(p tables.Proxy) error { ids = append(ids, p.ProxyID); return nil }))
 	want(t, "the run skipped", ids, []string{"px_2"})
+}
+
+// Otherwise an operator would look for a problem that another schedule has solved.
+func TestASkippedProxyThatWasRenewedSinceNeedsNobody(t *testing.T) {
+	s, other := keepalive(), keepalive()
+	s.BudgetCents, other.Name = 500, "other"
+	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "48h", "px_3": "50h"}, s, other)
+	h.paid(t, "px_2", 300)
+	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	check(t, err)
+	still := func() (int, int) {
+		all, err := h.List(t.Context())
+		check(t, err)
+		return all[0].Result.OverLimit, all[0].StillOverLimit
+	}
+	over, n := still()
+	want(t, "after the run", []int{over, n}, []int{2, 2})
+	p, err := h.Ledger.Fleet.Proxy(t.Context(), "px_2")
+	check(t, err)
+	renewal(t, h.Ledger, 2, "px_2", "succeeded", 300, *p.ExpiresAt)
+	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Stale("px_2") }))
+	over, n = still()
+	want(t, "when one is renewed", []int{over, n}, []int{2, 1})
+}
+
+// A paused schedule, or one without money, keeps no other from renewing the proxy.
+func TestAnOutlookIsOfTheScheduleThatRenews(t *testing.T) {
+	first, second := keepalive(), keepalive()
+	second.Name = "second"
+	h := newRig(t, soon(), first, second)
+	coverage, err := plans.NewCoverage([]plans.Schedule{first, second}, plans.HistoryOf(h.Ledger.Queries), nil)
+	check(t, err)
+	check(t, h.lister.WaitPass(t.Context()))
+	p, err := h.Ledger.Fleet.Proxy(t.Context(), "px_1")
+	check(t, err)
+	paused := map[string]bool{}
+	outlook := func() RenewalOutlook {
+		out, err := RenewalOutlookFrom{
+			Proxy: p, Listed: true, Now: h.watch.Now(), Coverage: coverage,
+			Status: func(name string) (Status, string) {
+				one := Status{Schedule: name}
+				if paused[name] {
+					one.Paused = &tables.SchedulePause{By: "ann", Reason: "a holiday"}
+				}
+				return one, ""
+			},
+			Plan:    func(string) (*plans.Plan, string) { return &plans.Plan{}, "" },
+			LastRun: func(of plans.Schedule) (*LastRun, error) { return ReadLastRun(t.Context(), h.Ledger, of) },
+		}.Outlook(t.Context())
+		check(t, err)
+		return out
+	}
+	want(t, "both run", outlook().Schedule, "keepalive")
+	paused["keepalive"] = true
+	out := outlook()
+	want(t, "the first is paused", []any{out.Schedule, out.Good}, []any{"second", true})
+	paused["second"] = true
+	out = outlook()
+	want(t, "both are paused", []any{out.Schedule, out.Good}, []any{"keepalive", false})
 }
 
 // The proxy was skipped for a reason other than a money limit.

@@ -203,15 +203,58 @@ func (x *LastRun) Why() string {
 }
 
 // EachSkipped calls yield for every listed proxy that the run skipped and that is still
-// due, by nearest expiry.
-func (x *LastRun) EachSkipped(ctx context.Context, l *ledger.Ledger, c *plans.Coverage, yield func(tables.Proxy) error) error {
+// due, by nearest expiry. read reads the schedule's id files.
+func (x *LastRun) EachSkipped(ctx context.Context, l *ledger.Ledger, read func(name string) ([]byte, error), yield func(tables.Proxy) error) error {
 	if x.Result.Skipped == 0 {
 		return nil
 	}
+	lists, err := x.of.Match.ReadLists(read)
+	if err != nil {
+		return err
+	}
+	filter := x.of.Match.Filter(lists)
 	return l.Fleet.EachExpiring(ctx, time.Unix(0, 0), x.Slot.Add(x.of.RenewBefore).Add(time.Microsecond), func(p tables.Proxy) error {
-		if s, covered := c.Of(p); !covered || s.Name != x.of.Name || !x.Skipped(p) {
+		if !filter.Fits(p) || !x.Skipped(p) {
 			return nil
 		}
 		return yield(p)
 	})
+}
+
+// overLimit counts the proxies that a run skipped for lack of money and that are still due.
+type overLimit struct {
+	revision int64 // the ledger's revision before the count
+	n        int
+	keep     time.Time // until then the count applies to later revisions too: it is slow in a large fleet
+}
+
+var errCounted = errors.New("as many as were skipped for lack of money")
+
+// stillOverLimit returns how many of the proxies that the last run skipped for lack of money are
+// still due: another schedule or an operator may have renewed them. If that cannot be told, it
+// returns the run's own count.
+func (s *Sweeper) stillOverLimit(ctx context.Context, r *scheduleRunner, most int) (n int, err error) {
+	if most == 0 {
+		return 0, nil
+	}
+	revision, known := s.Ledger.Revision()
+	began := s.Clock()
+	if kept := r.overLimit.Load(); kept != nil && (known && kept.revision == revision || began.Before(kept.keep)) {
+		return min(kept.n, most), nil
+	}
+	run, err := ReadLastRun(ctx, s.Ledger, r.Schedule)
+	if err != nil || run == nil {
+		return most, err
+	}
+	err = run.EachSkipped(ctx, s.Ledger, s.ReadFile, func(tables.Proxy) error {
+		if n++; n >= most {
+			return errCounted
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errCounted) {
+		return most, ctx.Err() // an unreadable list is reported by the run
+	}
+	r.overLimit.Store(&overLimit{revision, n, began.Add(20 * s.Clock().Sub(began))})
+	return n, nil
 }

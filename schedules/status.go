@@ -20,22 +20,24 @@ import (
 
 // Status is the status of a schedule.
 type Status struct {
-	Schedule    string                `json:"schedule" doc:"The name of the schedule."`
-	Account     string                `json:"account" doc:"The short name of the account."`
-	Cron        string                `json:"cron" doc:"The cron expression."`
-	Timezone    string                `json:"timezone" doc:"The time zone of the days and scheduled times."`
-	LastSlot    *time.Time            `json:"last_slot,omitempty" doc:"The scheduled time of the last run."`
-	State       string                `json:"state,omitempty" doc:"The state of the last run: planned, held, finished or missed."`
-	Result      *tables.SlotResult    `json:"result,omitempty" doc:"'result' is the result of the last run so far, including its further plans."`
-	Currency    string                `json:"currency,omitempty" doc:"The currency of the amounts."`
-	NextSlot    *time.Time            `json:"next_slot,omitempty" doc:"The next scheduled time."`
-	Plan        string                `json:"plan,omitempty" doc:"The hash of the plan that needs approval."`
-	Why         string                `json:"why" doc:"How the last run ended."`
-	Problem     string                `json:"problem,omitempty" doc:"Why a due run fails; the run is retried."`
-	Left        *fact.SweepLeft       `json:"left,omitempty" doc:"'left' describes the proxies with which the last run continues."`
-	Paused      *tables.SchedulePause `json:"paused,omitempty" doc:"'paused' is the pause of the schedule; until it ends, no run starts."`
-	Removed     string                `json:"removed,omitempty" doc:"'removed' says that the schedule is no longer configured, what still counts, and what to do."`
-	MatchesNone string                `json:"matches_none,omitempty" doc:"'matches_none' is a warning if the match selects no listed proxy, else \"\"."`
+	Schedule string             `json:"schedule" doc:"The name of the schedule."`
+	Account  string             `json:"account" doc:"The short name of the account."`
+	Cron     string             `json:"cron" doc:"The cron expression."`
+	Timezone string             `json:"timezone" doc:"The time zone of the days and scheduled times."`
+	LastSlot *time.Time         `json:"last_slot,omitempty" doc:"The scheduled time of the last run."`
+	State    string             `json:"state,omitempty" doc:"The state of the last run: planned, held, finished or missed."`
+	Result   *tables.SlotResult `json:"result,omitempty" doc:"'result' is the result of the last run so far, including its further plans."`
+	// StillOverLimit leaves out the proxies that were renewed since the run.
+	StillOverLimit int                   `json:"still_over_limit,omitempty" doc:"How many of the proxies that the last run skipped for lack of money are still due."`
+	Currency       string                `json:"currency,omitempty" doc:"The currency of the amounts."`
+	NextSlot       *time.Time            `json:"next_slot,omitempty" doc:"The next scheduled time."`
+	Plan           string                `json:"plan,omitempty" doc:"The hash of the plan that needs approval."`
+	Why            string                `json:"why" doc:"How the last run ended."`
+	Problem        string                `json:"problem,omitempty" doc:"Why a due run fails; the run is retried."`
+	Left           *fact.SweepLeft       `json:"left,omitempty" doc:"'left' describes the proxies with which the last run continues."`
+	Paused         *tables.SchedulePause `json:"paused,omitempty" doc:"'paused' is the pause of the schedule; until it ends, no run starts."`
+	Removed        string                `json:"removed,omitempty" doc:"'removed' says that the schedule is no longer configured, what still counts, and what to do."`
+	MatchesNone    string                `json:"matches_none,omitempty" doc:"'matches_none' is a warning if the match selects no listed proxy, else \"\"."`
 }
 
 // StatusOf returns the status of one of these schedules, or why it is unknown.
@@ -99,6 +101,9 @@ func (s *Sweeper) statusOf(ctx context.Context, r *scheduleRunner, currency stri
 			return one, err
 		}
 		one.Result = &runs[0].SlotResult
+		if one.StillOverLimit, err = s.stillOverLimit(ctx, r, one.Result.OverLimit); err != nil {
+			return one, err
+		}
 		if one.Why, err = s.why(ctx, last); err != nil {
 			return one, err
 		}

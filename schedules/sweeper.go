@@ -139,7 +139,9 @@ type scheduleRunner struct {
 	unlisted trouble               // due proxies are missing from the last listing
 	unstored atomic.Pointer[error] // why the run's commands are not on the stream yet
 	rest     atomic.Pointer[remainder]
-	woken    chan struct{} // makes follow check rest and the pause again
+	// overLimit is the last count of stillOverLimit.
+	overLimit atomic.Pointer[overLimit]
+	woken     chan struct{} // makes follow check rest and the pause again
 }
 
 // New returns a Sweeper. If a schedule is invalid, the error says which schedule and field,

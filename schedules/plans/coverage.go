@@ -49,6 +49,16 @@ func (c *Coverage) Of(p tables.Proxy) (s Schedule, covered bool) {
 	return Schedule{}, false
 }
 
+// AllOf returns every schedule that renews a proxy, in configuration order.
+func (c *Coverage) AllOf(p tables.Proxy) (all []Schedule) {
+	for _, one := range c.of {
+		if one.fits.Fits(p) {
+			all = append(all, one.Schedule)
+		}
+	}
+	return all
+}
+
 // States of a proxy that come from the schedules. The other states come from the ledger.
 const (
 	ProxyDue         = "due"

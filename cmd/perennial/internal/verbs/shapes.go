@@ -307,7 +307,7 @@ func (n Needs) WithSchedules(all []schedules.Status) Needs {
 	var held, paused, failing, skipped int64
 	for _, one := range all {
 		if r := one.Result; r != nil && r.Outcome != one.State {
-			skipped += int64(r.OverLimit)
+			skipped += int64(one.StillOverLimit)
 		}
 		switch {
 		case one.Plan != "":

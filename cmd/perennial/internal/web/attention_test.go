@@ -102,7 +102,7 @@ func TestBadgeCardAndListCountTheSame(t *testing.T) {
 func TestProxiesThatABudgetSkipsNeedAPerson(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
-	h.main.answer["sweeps"] = []schedules.Status{{Schedule: "keep", Account: "main", Cron: "@hourly", Timezone: "UTC", LastSlot: &noon, State: "finished",
+	h.main.answer["sweeps"] = []schedules.Status{{Schedule: "keep", Account: "main", Cron: "@hourly", Timezone: "UTC", LastSlot: &noon, State: "finished", StillOverLimit: 2,
 		Result: &tables.SlotResult{Outcome: tables.OutcomeOverBudget, Due: new(int64(4)), Renewed: 2, Skipped: 2, OverLimit: 2, Reason: "daily_budget_cents exceeded"}}}
 	h.main.answer["summary"] = verbs.Summary{}
 	wants(t, h.settled("/a/main/attention"), "2 proxies skipped for a budget or the wallet")
