@@ -132,7 +132,7 @@ func (a operateCommands) accountChange(use, short, done string, v verbs.Verb[ver
 		changed, err := ask(ctx, r, v, q)
 		return a.printChange(changed, fmt.Sprintf(done, r.account), err)
 	})
-	return signed(c, &q.By, &q.Reason, "your name, which the audit shows", askedFor)
+	return signed(c, &q.By, &q.Reason, askedFor)
 }
 
 func (a *app) nameAccount(args []string) error {

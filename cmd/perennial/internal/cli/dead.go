@@ -125,7 +125,7 @@ func (a operateCommands) deadRequeue() *cobra.Command {
 		return a.printLetter("requeued", l, dropLetter(ctx, r, q))
 	}))
 	c.Flags().StringVar(&file, "file", "", "publish this file's content instead; - is the standard input")
-	return signed(c, &q.By, &q.Reason, "your name, which the audit shows", askedFor)
+	return signed(c, &q.By, &q.Reason, askedFor)
 }
 
 func (a operateCommands) corrected(ctx context.Context, file string, data []byte) ([]byte, error) {
@@ -164,7 +164,7 @@ func (a operateCommands) deadDrop() *cobra.Command {
 	f.BoolVar(&which.all, "all", false, "every dead letter")
 	f.StringVar(&which.beforeText, "before", "", "dead letters published before this day, such as 2026-11-01 (UTC), or before this time")
 	f.StringVar(&which.code, "code", "", "dead letters with this code: unreadable or refused")
-	return signed(c, &q.By, &q.Reason, "your name, which the audit shows", askedFor)
+	return signed(c, &q.By, &q.Reason, askedFor)
 }
 
 type letterFilter struct {

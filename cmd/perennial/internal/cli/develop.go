@@ -85,8 +85,9 @@ func (a developCommands) schemaCommand() *cobra.Command {
 		}
 		return a.printSchema(args)
 	})
-	c.Long = "Without a name, prints the AsyncAPI document, which contains every schema. NAME is a kind of command (order.create), a type of event (order.delivered), " +
-		"a request to the service (svc.status.request), an answer from it (svc.status.answer), or one of dead, inbox.finished, inbox.refused and svc.error."
+	c.Long = `Without a name, prints the AsyncAPI document, which contains every schema.
+NAME is a kind of command (order.create), a type of event (order.delivered), a request to the service
+(svc.status.request), an answer from it (svc.status.answer), or one of dead, inbox.finished, inbox.refused and svc.error.`
 	c.Flags().StringVar(&dir, "dir", "", "write all schemas and the AsyncAPI document into this directory")
 	return c
 }

@@ -201,8 +201,8 @@ const askedFor = "asked for on the command line"
 
 // signed adds the flags --by and --reason to c, and returns c. The parameter why is the default
 // reason. If why is "", a reason is required, and the command itself must check for it.
-func signed(c *cobra.Command, by, reason *string, who, why string) *cobra.Command {
-	c.Flags().StringVar(by, "by", operator(), who)
+func signed(c *cobra.Command, by, reason *string, why string) *cobra.Command {
+	c.Flags().StringVar(by, "by", operator(), "your name, which the audit shows")
 	usage := "why"
 	if why == "" {
 		usage = "why (required)"

@@ -516,8 +516,9 @@ func (a providerCommands) proxiesRetire() *cobra.Command {
 		}
 		return a.printChange(changed, fmt.Sprintf(done, english.Plural(changed.Changed, "more proxy", "more proxies")), err)
 	})
-	c.Long = "Takes proxies out of every schedule. Nothing else changes: the proxies work until they expire, and a command that lists a retired proxy still renews it. --undo lets schedules renew the proxies again."
+	c.Long = `Takes proxies out of every schedule. Nothing else changes: the proxies work until they expire,
+and a command that lists a retired proxy still renews it. --undo lets schedules renew the proxies again.`
 	c.Args = cobra.RangeArgs(1, verbs.MaxRetired)
 	c.Flags().BoolVar(&q.Undo, "undo", false, "let schedules renew them again")
-	return signed(c, &q.By, &q.Reason, "your name, which the audit shows", askedFor)
+	return signed(c, &q.By, &q.Reason, askedFor)
 }

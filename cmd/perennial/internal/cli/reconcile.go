@@ -182,7 +182,7 @@ func (a ledgerCommands) ledgerRecord() *cobra.Command {
 	f.StringVar(&x.ProxyID, "line", "", "the proxy of a renewal that was charged or refunded")
 	wholeVar(f, &x.CorrectsSeq, "corrects", 0, "the journal row to reverse, which is either a record or an answer to a review; without --kind and --cents, its whole amount is reversed")
 	f.Var(givenAmount{&x.ConfirmCents}, "confirm-amount", "with --corrects and --kind charge: repeat --cents when asked")
-	return signed(c, &x.By, &x.Reason, "your name, which the audit shows", "")
+	return signed(c, &x.By, &x.Reason, "")
 }
 
 // record books money that an operator records. It prints the result and the CLI command that

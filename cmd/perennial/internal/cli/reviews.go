@@ -85,7 +85,7 @@ func (a reviewCommands) reviewResolve() *cobra.Command {
 	f.StringVar(&x.OrderNo, "order", "", "with --charged: the provider's number of the order that was made")
 	f.StringVar(&x.ProxyID, "line", "", "answer only for this proxy of the renewal")
 	f.BoolVar(&x.SendAgain, "send-again", false, "with --not-charged: send the request again with a new idempotency key")
-	return signed(c, &x.By, &x.Reason, "your name, which the audit shows", "")
+	return signed(c, &x.By, &x.Reason, "")
 }
 
 func (a reviewCommands) sendResolution(ctx context.Context, x desk.Resolution) error {
@@ -341,7 +341,7 @@ func (a reviewCommands) reviewCorrect() *cobra.Command {
 	f.Var(givenAmount{&x.ConfirmCents}, "confirm-amount", "repeat the amount of --charge; required if the total would exceed both the expected amount and the earlier answer, if --charge exceeds the wallet, or if no amount is expected")
 	f.StringVar(&x.ProxyID, "line", "", "correct only the answer for this proxy of the renewal")
 	f.StringVar(&x.ID, "id", "", "id of this correction; corrections with the same id are booked once (default: a random id)")
-	return signed(c, &x.By, &x.Reason, "your name, which the audit shows", "")
+	return signed(c, &x.By, &x.Reason, "")
 }
 
 // answerOf returns the journal row of an answer to an operation's review. If line is "", the

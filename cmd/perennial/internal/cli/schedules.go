@@ -48,7 +48,7 @@ func (a scheduleCommands) sweepApprove() *cobra.Command {
 		a.notePauses(ctx, "")
 		return sendChange(ctx, a.app, verbs.Approve, q, done+"; `perennial operations list` follows them")
 	})
-	return signed(c, &q.By, &q.Reason, "who approves it", "approved on the command line")
+	return signed(c, &q.By, &q.Reason, "approved on the command line")
 }
 
 func (a scheduleCommands) sweepDecline() *cobra.Command {
@@ -61,7 +61,7 @@ func (a scheduleCommands) sweepDecline() *cobra.Command {
 	})
 	c.Long = "Ends the plan: no proxy in it is renewed. The next run makes a new plan, which may need approval again.\n" +
 		"`perennial proxies retire` takes proxies out of all plans; `perennial schedules pause` stops the runs."
-	return signed(c, &q.By, &q.Reason, "who declines it", "")
+	return signed(c, &q.By, &q.Reason, "")
 }
 
 func (a scheduleCommands) sweepList() *cobra.Command {
@@ -273,7 +273,7 @@ func (a scheduleCommands) sweepOne(use, short string, v verbs.Verb[verbs.SweepRe
 	if v.Name == verbs.Plan.Name { // a preview changes nothing
 		return c
 	}
-	return signed(c, &q.By, &q.Reason, "who asks for it", askedFor)
+	return signed(c, &q.By, &q.Reason, askedFor)
 }
 
 func sweepExit(p plans.Plan) error {
@@ -310,7 +310,7 @@ Proxies that the schedule would have renewed may expire; proxy.expiring is still
 Commands that the schedule has published continue (see cancel), and "schedules run" still works.
 When the pause ends, a single run starts immediately in place of all missed runs.`
 	c.Flags().StringVar(&until, "until", "", "end the pause automatically at this time, or after this duration, such as 8h (default: until it is resumed)")
-	return signed(c, &q.By, &q.Reason, "who asks for it", "paused on the command line")
+	return signed(c, &q.By, &q.Reason, "paused on the command line")
 }
 
 func (a scheduleCommands) schedulesResume() *cobra.Command {
@@ -319,7 +319,7 @@ func (a scheduleCommands) schedulesResume() *cobra.Command {
 		q.Schedule = args[0]
 		return sendChange(ctx, a.app, verbs.ScheduleResume, q, "resumed schedule "+q.Schedule)
 	})
-	return signed(c, &q.By, &q.Reason, "who asks for it", "resumed on the command line")
+	return signed(c, &q.By, &q.Reason, "resumed on the command line")
 }
 
 func pausedUntil(until *time.Time) string {
@@ -483,7 +483,11 @@ func (a scheduleCommands) sweepForecast() *cobra.Command {
 		}
 		return a.printForecast(f)
 	})
-	c.Long = "Assumes that each listed proxy is renewed when it is due, at the last price paid, or else at the list price. If a schedule sets 'keep', only as many renewals are assumed as hold that number of proxies. Budgets, approvals and pauses do not reduce the forecast; the output shows what exceeds a budget or belongs to paused schedules. It also counts a due proxy that the next run would skip: `perennial schedules plan` lists those. Without a name it covers all schedules of the account. It changes nothing."
+	c.Long = "Forecasts the renewals of one schedule, or of all schedules of the account. It changes nothing.\n\n" +
+		"The forecast assumes that each listed proxy is renewed when it is due, at the last price paid or else at the\n" +
+		"list price. For a schedule with 'keep', it assumes only the renewals that keep that number of proxies.\n" +
+		"Budgets, approvals and pauses do not reduce the forecast: the output shows what exceeds a budget or belongs\n" +
+		"to a paused schedule. Proxies that the next run would skip are counted too; `perennial schedules plan` lists them."
 	wholeVar(c.Flags(), &q.Days, "days", 30, fmt.Sprintf("how many days, today included; at most %d", schedules.MaxForecastDays))
 	return c
 }

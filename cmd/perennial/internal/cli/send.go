@@ -435,7 +435,7 @@ func (a sendCommands) operatorCommand(use, short, done string, v verbs.Verb[verb
 		}
 		return sendChange(ctx, a.app, v, q.Named(args[0], of), fmt.Sprintf(done, args[0]))
 	})
-	signed(c, &q.By, &q.Reason, "your name, which the audit shows", askedFor)
+	signed(c, &q.By, &q.Reason, askedFor)
 	asFlag(c, &as)
 	return c
 }
@@ -498,7 +498,7 @@ func (a sendCommands) retryCommand() *cobra.Command {
 		return a.retryMany(ctx, ids, of, which, q)
 	})
 	f := c.Flags()
-	signed(c, &q.By, &q.Reason, "your name, which the audit shows", askedFor)
+	signed(c, &q.By, &q.Reason, askedFor)
 	asFlag(c, &as)
 	f.StringVar(&which.list.State, "state", "", "instead of ids: retry operations in this state; rejected is the only state allowed")
 	f.Var(span{&which.since}, "since", "with --state: only operations accepted within this time, such as 1d or 12h")

@@ -202,7 +202,7 @@ var usageExamples = map[string]string{ //nolint:gosec // files and commands, no 
 	"schema":               "schema command.finished",
 	"status":               "status spring-fleet -o json",
 	"submit":               "submit renewals.csv --rejects rejected.jsonl",
-	"schedules decline":    "schedules decline 585b5417d32723aa0a878f84 --reason 'too dear'",
+	"schedules decline":    "schedules decline 585b5417d32723aa0a878f84 --reason 'too expensive'",
 	"schedules approve":    "schedules approve 585b5417d32723aa0a878f84 --reason 'checked with accounting'",
 	"schedules forecast":   "schedules forecast keepalive --days 90",
 	"schedules history":    "schedules history keepalive",

@@ -156,7 +156,7 @@ func (a operateCommands) webhookReplay() *cobra.Command {
 			return usage("webhooks replay: use --from-seq N, or --from-time TIME")
 		}
 		if x.By == "" {
-			return usage("webhooks replay: say who asks for it, --by NAME")
+			return usage("webhooks replay: give your name, --by NAME")
 		}
 		var err error
 		if x.Time, err = dayOrInstant("--from-time", since); err != nil {
@@ -170,7 +170,7 @@ func (a operateCommands) webhookReplay() *cobra.Command {
 	})
 	wholeVar(c.Flags(), &x.Seq, "from-seq", 0, "redeliver from this journal sequence")
 	c.Flags().StringVar(&since, "from-time", "", "redeliver from this day, such as 2026-11-01 (UTC), or from this time")
-	return signed(c, &x.By, &x.Reason, "who asks for it", askedFor)
+	return signed(c, &x.By, &x.Reason, askedFor)
 }
 
 func (a operateCommands) replayWebhook(ctx context.Context, q *queue.Queue, w config.Webhook, x daemon.Replay) error {

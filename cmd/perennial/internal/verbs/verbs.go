@@ -153,7 +153,7 @@ var (
 	})
 	Decline = declare[SweepRequest, Changed](Spec{
 		Verb: service.Verb{Name: "decline", Roles: forOperators}, Help: "Decline a plan that needs approval: no proxy in it is renewed.",
-		Required: []string{"plan", "reason"}, Unread: []string{"schedule"}, Example: `{"plan":"9f86d081884c7d65","by":"ada","reason":"too dear"}`,
+		Required: []string{"plan", "reason"}, Unread: []string{"schedule"}, Example: `{"plan":"9f86d081884c7d65","by":"ada","reason":"too expensive"}`,
 	})
 	Retire = declare[RetireRequest, Changed](Spec{
 		Verb: service.Verb{Name: "retire", Roles: forOperators}, Help: "Take proxies out of every schedule, or return them; the request changes all its proxies or none.",
