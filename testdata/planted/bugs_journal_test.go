@@ -6,7 +6,7 @@ var journalBugs = []bug{
 	{trap: 59, name: "what was not acknowledged is committed", in: "ledger.writer.settle",
 		old: "if err != nil {\n\t\treturn err\n\t}\n\tw.l.reached(\"ledger.published\")",
 		new: "if err != nil && rows == nil {\n\t\treturn err\n\t}\n\tw.l.reached(\"ledger.published\")"},
-	{name: "a leadership outlives a failed publication", in: "ledger.Leadership.put", run: "TestTrap59",
+	{trap: 59, name: "a leadership outlives a failed publication", in: "ledger.Leadership.put",
 		old: "x.lose(err)",
 		new: "_ = x"},
 	{name: "a standby appends facts", in: "ledger.writer.mayAppend", run: "TestAStandbyAppendsNothing",

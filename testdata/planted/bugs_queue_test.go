@@ -131,7 +131,7 @@ var queueBugs = []bug{
 	{name: "TLS is a login", in: "queue.Queue.Anonymous", run: "TestTLSIsNoLogin",
 		old: "return !q.nc.AuthRequired() }",
 		new: "return !q.nc.AuthRequired() && !q.nc.TLSRequired() }"},
-	{name: "a paused consumer is well", in: "streams.checkConsumer", run: "TestTrap71",
+	{trap: 71, name: "a paused consumer is well", in: "streams.checkConsumer",
 		old: "if info.Paused {",
 		new: "if info.Paused && want.MaxWaiting < 0 {"},
 	{name: "streams stay with the account that they were of", in: "embedded.moveStore", run: "TestStreamsStay",

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// traps is the number of the last trap of the customer API that must have a planted bug. The tests
-// that name a trap, TestTrap07…, must fail when its guard is removed.
-const traps = 60
+// traps is the number of traps of the customer API. Each must have a planted bug: the tests that name
+// the trap, TestTrap07…, must fail when its guard is removed.
+const traps = 76
 
 // A bug is a change in one place that a quick reader of the API's document might write, and the
 // tests that must notice it.

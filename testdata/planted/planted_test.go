@@ -84,6 +84,7 @@ var flags = map[string][]string{
 	"./queue/trial":     {"-patience", "15s"},
 	"./queue/letters":   {"-rapid.seed", "1", "-rapid.nofailfile", "-patience", "15s"},
 
+	"./cmd/perennial/internal/crashtest": {"-test.timeout", "300s"},
 	"./cmd/perennial/internal/schema":    {"-rapid.seed", "1", "-rapid.nofailfile"},
 	"./cmd/perennial/internal/placement": {"-rapid.seed", "1", "-rapid.nofailfile"},
 }
