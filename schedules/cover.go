@@ -347,10 +347,16 @@ func (f RenewalOutlookFrom) whereDue(out *RenewalOutlook, status Status) {
 	plan, problem := f.Plan(status.Schedule)
 	if plan != nil {
 		for _, left := range plan.LeftOut {
-			if left.ProxyID == f.Proxy.ProxyID {
-				out.Text, out.At = "It is due and skipped: "+left.Reason+".", nil
-				return
+			switch {
+			case left.ProxyID != f.Proxy.ProxyID:
+				continue
+			case left.AwaitsPrice():
+				out.Text = "It is due. A run renews it after its first proxies, as far as its budgets allow: " + left.Reason + "."
+			default:
+				out.Text = "It is due and skipped: " + left.Reason + "."
 			}
+			out.At = nil
+			return
 		}
 	}
 	switch {

@@ -282,13 +282,10 @@ func unfired(tx *ledger.Tx, schedule string, slots []time.Time) (left []time.Tim
 
 // sweepFacts returns the slot's facts and state. A run without commands is finished.
 func sweepFacts(planned fact.SweepPlanned, plan sweep) (facts []fact.Fact, state string) {
-	for n, x := range plan.Shortfalls {
+	for _, x := range plan.Shortfalls {
 		held := fact.SweepHeld{
 			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, Code: plans.HeldCodes[x.Reason], Reason: x.Text(plan.Currency),
 			LeftOut: x.Proxies, ShortfallCents: x.Cents.Or(0), UnknownPrice: x.Unpriced, FirstLostAt: &x.FirstLostAt,
-		}
-		if plan.Left != nil && n == len(plan.Shortfalls)-1 {
-			held.Reason += "; so far: " + LeftText(*plan.Left)
 		}
 		if x.Reason == plans.ReasonWallet {
 			held.ProviderCents = plan.WalletCents

@@ -106,6 +106,25 @@ func TestAnOutlookIsOfTheScheduleThatRenews(t *testing.T) {
 	want(t, "both are paused", []any{out.Schedule, out.Good}, []any{"keepalive", false})
 }
 
+// A proxy that the run renews later was not skipped, and the budget is no reason for it.
+func TestWhatARunRenewsLaterIsNotSkipped(t *testing.T) {
+	s := keepalive()
+	s.BudgetCents = 500
+	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h"}, s)
+	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	check(t, err)
+	run, err := ReadLastRun(t.Context(), h.Ledger, s)
+	check(t, err)
+	want(t, "not renewed, to be renewed later, skipped", []int64{run.Result.Skipped, run.Result.Left, run.Result.SkippedSoFar()}, []int64{2, 2, 0})
+	if text := run.Text(); !strings.HasSuffix(text, " has not renewed it yet: the run continues and renews them as far as its budgets allow.") {
+		t.Error(text)
+	}
+	run.Result.Left, run.Result.OverLimit, run.Result.Reason = 1, 1, "budget_cents (5.00) exceeded"
+	if text := run.Why(); text != "the run continues with 1 more as far as its budgets allow, and skipped 1: budget_cents (5.00) exceeded" {
+		t.Error(text)
+	}
+}
+
 // The proxy was skipped for a reason other than a money limit.
 func TestARunWithoutRecordedReasonsInventsNone(t *testing.T) {
 	s := keepalive()
@@ -116,7 +135,7 @@ func TestARunWithoutRecordedReasonsInventsNone(t *testing.T) {
 	check(t, err)
 	run, err := ReadLastRun(t.Context(), h.Ledger, s)
 	check(t, err)
-	if text := run.Text(); run.Result.Skipped != 1 || !strings.Contains(text, "keeps no reason") {
+	if text := run.Text(); run.Result.Skipped != 1 || !strings.Contains(text, "records no reason") {
 		t.Errorf("%d skipped: %s", run.Result.Skipped, text)
 	}
 }

@@ -184,22 +184,34 @@ func (x *LastRun) Skipped(p tables.Proxy) bool {
 
 // Text says that the run skipped a proxy, and why, if the ledger has a reason.
 func (x *LastRun) Text() string {
-	return fmt.Sprintf("The run of %s skipped it: %s.", x.Began.UTC().Format(time.RFC3339), x.Why())
+	text := "skipped it"
+	if x.Result.Left > 0 {
+		text = "has not renewed it yet"
+	}
+	return fmt.Sprintf("The run of %s %s: %s.", x.Began.UTC().Format(time.RFC3339), text, x.Why())
 }
 
 // Why says why the run skipped proxies, as far as the ledger has reasons.
 func (x *LastRun) Why() string {
-	const unknown = "the ledger keeps no reason for each proxy, only what holds now is known"
+	const unknown = "the ledger records no reason for single proxies"
+	var why string
+	skipped := x.Result.SkippedSoFar()
 	switch forMoney := int64(x.Result.OverLimit); {
 	case x.Result.Outcome == tables.OutcomeDeclined:
 		return "its plan was declined " + x.Result.Reason
+	case x.Result.Left > 0 && skipped == 0:
+		return "the run continues and renews them as far as its budgets allow"
 	case forMoney == 0:
-		return unknown
-	case forMoney >= x.Result.Skipped:
-		return x.Result.Reason
+		why = unknown
+	case forMoney >= skipped:
+		why = x.Result.Reason
 	default:
-		return fmt.Sprintf("%d of %d for this: %s; %s", forMoney, x.Result.Skipped, x.Result.Reason, unknown)
+		why = fmt.Sprintf("%d of %d for this reason: %s; for the others, %s", forMoney, skipped, x.Result.Reason, unknown)
 	}
+	if x.Result.Left > 0 {
+		return fmt.Sprintf("the run continues with %d more as far as its budgets allow, and skipped %d: %s", x.Result.Left, skipped, why)
+	}
+	return why
 }
 
 // EachSkipped calls yield for every listed proxy that the run skipped and that is still

@@ -64,8 +64,12 @@ type SlotResult struct {
 	Reason        string      `json:"reason,omitempty" doc:"The reason, for people; the text may change."`
 	Continues     *time.Time  `json:"continues,omitempty" doc:"The first scheduled time of the run that this one continues."`
 
-	OverLimit int `json:"over_limit,omitempty" doc:"How many of 'skipped' were skipped because of a budget, the account's limit or the wallet."`
+	Left      int64 `json:"left,omitempty" doc:"How many of 'skipped' the run renews later, as far as its budgets allow."`
+	OverLimit int   `json:"over_limit,omitempty" doc:"How many of 'skipped' were skipped because of a budget, the account's limit or the wallet."`
 }
+
+// SkippedSoFar returns how many proxies were skipped, without those that the run renews later.
+func (x SlotResult) SkippedSoFar() int64 { return x.Skipped - x.Left }
 
 // Cost returns the estimated cost. It returns 0 if the cost is no longer known.
 func (x SlotResult) Cost() fact.Sum {
@@ -103,11 +107,11 @@ func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 	if err != nil {
 		return x, err
 	}
-	var planned, later, budgets int64
+	var planned, budgets int64
 	var of string
 	err = l.row(ctx, `SELECT coalesce((SELECT sum(value ->> '$.proxy_count') FROM json_each(p.data, '$.planned')), 0), coalesce(p.data ->> '$.left.proxy_count', 0),
 		coalesce(sum(h.data ->> '$.left_out'), 0), count(h.seq) FILTER (WHERE h.data ->> '$.code' <> 'wallet'), coalesce(group_concat(h.data ->> '$.reason', '; '), ''), coalesce(p.data ->> '$.of', '')
-		FROM journal p LEFT JOIN `+heldOf+` WHERE p.seq = ? GROUP BY p.seq`, slot.Seq).Scan(&planned, &later, &x.OverLimit, &budgets, &x.Reason, &of)
+		FROM journal p LEFT JOIN `+heldOf+` WHERE p.seq = ? GROUP BY p.seq`, slot.Seq).Scan(&planned, &x.Left, &x.OverLimit, &budgets, &x.Reason, &of)
 	if at, wrong := time.Parse(time.RFC3339Nano, of); wrong == nil {
 		x.Continues = &at
 	}
@@ -115,13 +119,13 @@ func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 		return x, sqlite.NotFound(err)
 	}
 	x.Skipped = due - planned
-	if err := l.correctSkipped(ctx, slot, &x, planned, later); err != nil {
+	if err := l.correctSkipped(ctx, slot, &x, planned); err != nil {
 		return x, err
 	}
 	declined, err := l.Declined(ctx, slot)
 	switch {
 	case declined != nil:
-		x.Outcome, x.Skipped, x.Reason = OutcomeDeclined, due, "by "+fact.Signed(declined.By, declined.User)+": "+declined.Reason
+		x.Outcome, x.Skipped, x.Left, x.Reason = OutcomeDeclined, due, 0, "by "+fact.Signed(declined.By, declined.User)+": "+declined.Reason
 	case x.OverLimit == 0 || slot.State != "finished":
 	case budgets > 0:
 		x.Outcome = OutcomeOverBudget
@@ -143,10 +147,10 @@ func (l *Sweeps) PlannedSums(ctx context.Context, slot Slot) (due int64, cost fa
 // correctSkipped subtracts from x.Skipped the proxies that a plan on hold leaves to later parts
 // of its run. A run may have no commands because another run found the same plan within the 24
 // hours before. The proxies in the other run's commands are subtracted too.
-func (l *Sweeps) correctSkipped(ctx context.Context, slot Slot, x *SlotResult, planned, later int64) error {
+func (l *Sweeps) correctSkipped(ctx context.Context, slot Slot, x *SlotResult, planned int64) error {
 	held := slot.State == "held"
 	if held {
-		x.Skipped -= later
+		x.Skipped, x.Left = x.Skipped-x.Left, 0
 	}
 	if planned > 0 || *x.Due == 0 || !held && slot.State != "finished" {
 		return nil

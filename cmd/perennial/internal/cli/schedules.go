@@ -118,14 +118,9 @@ func (a scheduleCommands) sweepShow() *cobra.Command {
 	})
 }
 
-// resultOf returns the figures of the last run. During the run, the number of skipped proxies
-// is empty, because it is not known yet.
+// resultOf returns the figures of the last run so far.
 func resultOf(s schedules.Status) []string {
-	cells := resultCells(s.Result, s.Currency)
-	if s.Left != nil {
-		cells[2] = ""
-	}
-	return cells
+	return resultCells(s.Result, s.Currency, s.Left != nil)
 }
 
 func skippedHint(s schedules.Status) string {
@@ -612,6 +607,9 @@ func skippedNote(run *schedules.LastRun, due, limit int) string {
 		return fmt.Sprintf("the run of %s skipped nothing that was due", stamp(&run.Began))
 	}
 	text := fmt.Sprintf("the run of %s skipped %s: %s\nstill due: %d of them", stamp(&run.Began), english.Plural(int(run.Result.Skipped), "proxy", "proxies"), run.Why(), due)
+	if run.Result.Left > 0 {
+		text = fmt.Sprintf("%s due; %s", english.Plural(due, "proxy is", "proxies are"), run.Why())
+	}
 	if due > limit {
 		text += fmt.Sprintf("; %d are shown, --limit shows more", limit)
 	}
@@ -636,11 +634,11 @@ func (a scheduleCommands) printSlots(ctx context.Context, l *ledger.Ledger, sche
 	}
 	rows := make([][]string, 0, len(runs))
 	for i, r := range runs {
-		cells := resultCells(&r.SlotResult, currency)
-		if planned, err := l.Sweeps.Plan(ctx, r.Last()); i == 0 && err == nil && planned.Left != nil && r.Outcome == "finished" {
-			r.Outcome, cells[2] = "continues", ""
+		outcome, continues := r.Outcome, i == 0 && r.Left > 0 && r.Last().State == "finished"
+		if continues {
+			outcome = "continues"
 		}
-		rows = append(rows, slices.Concat([]string{stamp(&r.Began), r.Outcome}, cells, []string{r.Plan(), r.Reason}))
+		rows = append(rows, slices.Concat([]string{stamp(&r.Began), outcome}, resultCells(&r.SlotResult, currency, continues), []string{r.Plan(), r.Reason}))
 	}
 	return a.table([]string{"RUN", "STATE", "DUE", "RENEWED", "SKIPPED", "CHARGED", "PLAN", "REASON"}, rows)
 }
@@ -660,10 +658,14 @@ func (a scheduleCommands) printSlotsJSON(ctx context.Context, l *ledger.Ledger, 
 
 // resultCells returns how many proxies of a run were due, renewed and skipped, and the charge.
 // Unknown values are empty.
-func resultCells(x *tables.SlotResult, currency string) []string {
+func resultCells(x *tables.SlotResult, currency string, continues bool) []string {
 	if x == nil || x.Due == nil {
 		return []string{"", "", "", ""}
 	}
 	whole := func(n int64) string { return strconv.FormatInt(n, 10) }
-	return []string{whole(*x.Due), whole(x.Renewed), whole(x.Skipped), fact.Amount(x.ChargedCents, currency)}
+	skipped := x.Skipped
+	if continues {
+		skipped = x.SkippedSoFar()
+	}
+	return []string{whole(*x.Due), whole(x.Renewed), whole(skipped), fact.Amount(x.ChargedCents, currency)}
 }

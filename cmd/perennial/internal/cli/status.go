@@ -356,7 +356,7 @@ func expiringText(e *verbs.Expiring, schedules *int64) string {
 		text += fmt.Sprintf("; %s cannot be read (perennial schedules plan SCHEDULE)", humanize.Comma(e.Unreadable))
 	}
 	if schedules != nil && *schedules == 0 && e.All > 0 {
-		text += "; NO SCHEDULE RENEWS THEM: add one to the configuration (`perennial init` writes one, with --sandbox for a trial), or see `perennial renew --help`"
+		text += "; NO SCHEDULE RENEWS THEM: add one under schedules in the configuration (`perennial init` writes a configuration with an example), or renew them with `perennial renew`"
 	}
 	return text
 }
