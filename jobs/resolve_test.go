@@ -240,6 +240,10 @@ func TestAnAnswerOfUnknownPriceIsExpectedByTheLastPrices(t *testing.T) {
 	if e.Verdict.ExpectedCents != fact.Known(1300) || !strings.Contains(e.Verdict.Text, "expected 13.00 USD") {
 		t.Errorf("%+v", e.Verdict)
 	}
+	reviews, err := inspect.Reviews(t.Context(), h.ledger, -1)
+	if check(t, err); len(reviews) != 1 || reviews[0].AtStakeCents != e.Verdict.ExpectedCents {
+		t.Errorf("the list says %+v", reviews)
+	}
 	answer := desk.Resolution{ID: o.OperationID, Charged: new(true), ChargedCents: 13, By: "ada", Reason: "the wallet shows it"}
 	if err := h.runner.Resolve(t.Context(), answer); err == nil {
 		t.Error("13 cents are booked for 13 dollars")

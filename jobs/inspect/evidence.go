@@ -359,8 +359,32 @@ func (c Costs) Sum() (cents int64) {
 	return cents
 }
 
-// pricedLines limits the lines that LastPrices looks up.
-const pricedLines = 100
+// Reviews lists up to limit reviews, oldest first; a negative limit means no limit. A renewal
+// without an estimate is exposed to the prices last paid, as in its evidence.
+func Reviews(ctx context.Context, l *ledger.Ledger, limit int) ([]tables.Review, error) {
+	all, err := l.Operations.FirstReviews(ctx, limit)
+	for i := range all[:min(len(all), pricedReviews)] {
+		x := &all[i]
+		if x.AtStakeCents.Known() || x.Kind != fact.KindRenewal || x.ProxyID != "" {
+			continue
+		}
+		lines, err := l.Operations.Lines(ctx, x.OperationID)
+		if err != nil {
+			return nil, err
+		}
+		costs, err := LastPrices(ctx, l, lines)
+		if err != nil {
+			return nil, err
+		}
+		x.AtStakeCents = fact.Estimated(costs.Sum())
+	}
+	return all, err
+}
+
+const (
+	pricedReviews = 100 // the reviews for which Reviews looks up prices
+	pricedLines   = 100 // the lines for which LastPrices looks up prices
+)
 
 // LastPrices returns the expected costs of a renewal's pending lines. The price of a line is the
 // price last paid for its proxy or for the proxy's kind. LastPrices returns nil if one price is

@@ -35,7 +35,7 @@ func (a reviewCommands) reviewList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			reviews, err := l.Operations.Reviews(ctx)
+			reviews, err := inspect.Reviews(ctx, l, -1)
 			if err != nil {
 				return err
 			}

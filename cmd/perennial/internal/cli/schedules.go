@@ -198,7 +198,15 @@ func stateOf(s schedules.Status, paused string) string {
 	if s.Left != nil && s.State == "finished" {
 		return "continues"
 	}
-	return s.Outcome()
+	return outcomeText(s.Outcome())
+}
+
+// outcomeText returns the outcome of a run as people read it, like the web UI.
+func outcomeText(outcome string) string {
+	if outcome == schedules.StateHeld {
+		return "needs approval"
+	}
+	return outcome
 }
 
 // whyOf returns the reasons for a schedule's state, including a pause of its account. It
@@ -634,7 +642,7 @@ func (a scheduleCommands) printSlots(ctx context.Context, l *ledger.Ledger, sche
 	}
 	rows := make([][]string, 0, len(runs))
 	for i, r := range runs {
-		outcome, continues := r.Outcome, i == 0 && r.Left > 0 && r.Last().State == "finished"
+		outcome, continues := outcomeText(r.Outcome), i == 0 && r.Left > 0 && r.Last().State == "finished"
 		if continues {
 			outcome = "continues"
 		}

@@ -213,7 +213,7 @@ func TestASweepThatNeedsAPersonOrMoneyFails(t *testing.T) {
 		return strings.Contains(out, "1.00 USD short") && strings.Contains(strings.Join(strings.Fields(out), " "), " over budget 2 1 1 3.00 USD ")
 	})
 	list := strings.Join(strings.Fields(w.mustCLI("sweep", "list")), " ")
-	for _, says := range []string{" STATE DUE RENEWED SKIPPED CHARGED ", " over budget 2 1 1 3.00 USD ", " over budget 1 0 1 0.00 USD ", " held 1 0 0 0.00 USD "} {
+	for _, says := range []string{" STATE DUE RENEWED SKIPPED CHARGED ", " over budget 2 1 1 3.00 USD ", " over budget 1 0 1 0.00 USD ", " needs approval 1 0 0 0.00 USD "} {
 		if !strings.Contains(list, says) {
 			t.Errorf("the list lacks %q:\n%s", says, list)
 		}

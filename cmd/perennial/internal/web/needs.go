@@ -17,6 +17,7 @@ import (
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/tables"
@@ -408,7 +409,7 @@ type reviewGroup struct {
 
 func (s *operationPages) reviews(q accountRequest) (page, error) {
 	ctx, l := q.Context(), q.account.Ledger()
-	rows, err := l.Operations.FirstReviews(ctx, reviewsShown)
+	rows, err := inspect.Reviews(ctx, l, reviewsShown)
 	v := reviewsView{Shown: len(rows), Waiting: int64(len(rows))}
 	if err == nil && len(rows) == reviewsShown {
 		v.Waiting, err = l.Operations.CountReviews(ctx)
