@@ -189,3 +189,54 @@ func TestAnAmountThatWasChargedAndReturnedIsExpected(t *testing.T) {
 		t.Errorf("the reason is %q, want %q", all[0].Reason, want)
 	}
 }
+
+// An answer for a whole renewal booked each proxy by itself, so each is corrected by itself, or all
+// of them at once.
+func TestAnAnswerForSeveralProxiesIsCorrected(t *testing.T) {
+	t.Parallel()
+	answered := func() (*rig, int64) {
+		h := newRig(t)
+		h.fault(renew, "code", map[string]any{"code": "proxy_endpoint_unavailable", "http_status": 503})
+		h.renew(`{"id":"lost","duration_days":30,"proxy_ids":["px_1","px_2","px_3"]}`)
+		o := h.await("lost", fact.StateReview).Operations[0]
+		check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: o.OperationID, Charged: new(true), ChargedCents: 900, ConfirmCents: new(int64(900)), By: "ada", Reason: "a slip"}))
+		row := h.answeredRow()
+		return h, row
+	}
+	net := func(h *rig) (all []int64) {
+		lines, err := h.ledger.Operations.Lines(t.Context(), "lost/0001")
+		check(t, err)
+		for _, l := range lines {
+			all = append(all, l.ChargedCents-l.RefundedCents)
+		}
+		return all
+	}
+	whole := desk.Recording{ID: "slip"}
+	h, row := answered()
+	h.recorded(desk.Recording{CorrectsSeq: row, ProxyID: "px_2"})
+	h.recorded(desk.Recording{CorrectsSeq: row, ProxyID: "px_3", Kind: fact.MovementRefund, Cents: 100})
+	if got := net(h); !slices.Equal(got, []int64{300, 0, 200}) {
+		t.Errorf("line by line: %v", got)
+	}
+	if _, err := h.record(desk.Recording{CorrectsSeq: row, ProxyID: "px_2"}); err == nil {
+		t.Error("a line is taken back twice")
+	}
+	whole.CorrectsSeq = row
+	for range 2 { // the second has the same id
+		r, err := h.record(whole)
+		if check(t, err); r.AmountCents != 500 || r.Movement != fact.MovementRefund {
+			t.Errorf("the rest: %+v", r)
+		}
+	}
+	if got := net(h); !slices.Equal(got, []int64{0, 0, 0}) {
+		t.Errorf("all: %v", got)
+	}
+	if _, err := h.record(desk.Recording{CorrectsSeq: row}); err == nil || !strings.Contains(err.Error(), "0.00 USD") {
+		t.Errorf("nothing is left: %v", err)
+	}
+	h, whole.CorrectsSeq = answered()
+	h.recorded(whole)
+	if got := net(h); !slices.Equal(got, []int64{0, 0, 0}) {
+		t.Errorf("at once: %v", got)
+	}
+}

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"errors"
 	"path/filepath"
 	"testing"
 
@@ -25,21 +24,27 @@ func TestARecordIsKnownBehindAnArchive(t *testing.T) {
 	check(t, err)
 	after := openBook(t, b.path)
 	check(t, after.Write(t.Context(), func(tx *Tx) error {
-		wire, err := tx.RecordOf("wire-7")
-		check(t, err)
-		late, err := tx.RecordOf("late")
-		check(t, err)
+		only := func(id string) Record {
+			all, err := tx.RecordsOf(id)
+			if check(t, err); len(all) != 1 {
+				t.Fatalf("%s: %+v", id, all)
+			}
+			return all[0]
+		}
+		wire, late := only("wire-7"), only("late")
 		if wire.Movement != fact.MovementTopUp || wire.AmountCents != 500 || wire.Seq > out.LastSeq || wire.By != "ada" || wire.Reason != "wire" || wire.OperationID != "" {
 			t.Errorf("%+v", wire)
 		}
 		if late.Movement != fact.MovementCharge || late.OperationID != "r1/0001" || late.ProxyID != "px_1a" || late.Corrects != 2 || late.Seq > out.LastSeq {
 			t.Errorf("%+v", late)
 		}
-		if cents, err := tx.Corrected(2, fact.MovementRefund); err != nil || cents != -7 {
-			t.Errorf("corrected: %d %v", cents, err)
+		for proxy, want := range map[string]int64{"": -7, "px_1a": -7, "px_1b": 0} {
+			if cents, err := tx.Corrected(2, fact.MovementRefund, proxy); err != nil || cents != want {
+				t.Errorf("corrected of %q: %d %v", proxy, cents, err)
+			}
 		}
-		if _, err := tx.RecordOf("other"); !errors.Is(err, ErrNotFound) {
-			t.Errorf("%v", err)
+		if all, err := tx.RecordsOf("other"); err != nil || len(all) != 0 {
+			t.Errorf("%v %v", all, err)
 		}
 		return nil
 	}))

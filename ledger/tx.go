@@ -449,13 +449,17 @@ type Record struct {
 	At  time.Time
 }
 
-// RecordOf returns the record with an ID. It returns ErrNotFound if there is none.
-func (t records) RecordOf(id string) (Record, error) {
-	return t.record(0, id)
-}
+// RecordsOf returns the records with an ID: one, or one for each line of a corrected answer.
+func (t records) RecordsOf(id string) ([]Record, error) { return t.records(0, id) }
 
 // RecordAt returns the record in a journal row. It returns ErrNotFound if there is none.
-func (t records) RecordAt(seq int64) (Record, error) { return t.record(seq, "") }
+func (t records) RecordAt(seq int64) (r Record, err error) {
+	all, err := t.records(seq, "")
+	if err != nil || len(all) == 0 {
+		return r, cmp.Or(err, ErrNotFound)
+	}
+	return all[0], nil
+}
 
 // RecordLike reads the last record after an instant with the same movement, amount, operation,
 // order, proxy, person and reason. It returns ErrNotFound if there is none.
@@ -471,31 +475,35 @@ func (t records) RecordLike(f fact.LedgerRecorded, after time.Time) (r Record, e
 	return r, errors.Join(err, ErrNotFound)
 }
 
-// Corrected returns how many cents of a row's amount were taken back by records of this movement.
-// Cents that later records restored are subtracted. Corrections of corrections count.
-func (t records) Corrected(seq int64, movement string) (cents int64, err error) {
+// Corrected returns how many cents of a row's amount were taken back by records of this movement,
+// for all lines, or for the line of one proxy. Cents that later records restored are subtracted.
+// Corrections of corrections count.
+func (t records) Corrected(seq int64, movement, proxyID string) (cents int64, err error) {
 	err = t.w.QueryRow(`WITH RECURSIVE corrections (seq) AS (
 			SELECT r.seq FROM (`+tables.RecordRows+`) r WHERE r.data ->> '$.corrects_seq' = ?1
 			UNION SELECT r.seq FROM corrections CROSS JOIN (`+tables.RecordRows+`) r ON r.data ->> '$.corrects_seq' = corrections.seq)
 		SELECT coalesce(sum(CASE WHEN (t.debit = 'wallet') = ?2 THEN t.cents ELSE -t.cents END), 0)
-		FROM corrections CROSS JOIN transfers t ON t.seq = corrections.seq`, seq, movement == fact.MovementTopUp || movement == fact.MovementRefund).Scan(&cents)
+		FROM corrections CROSS JOIN transfers t ON t.seq = corrections.seq WHERE ?3 IN ('', t.proxy_id)`, seq, movement == fact.MovementTopUp || movement == fact.MovementRefund, proxyID).Scan(&cents)
 	return cents, err
 }
 
-func (t records) record(seq int64, id string) (r Record, err error) {
-	var in int64
-	err = t.w.QueryRow(`SELECT r.seq, r.time, t.kind, t.debit = 'wallet', t.cents, t.operation, t.order_no, t.proxy_id, coalesce(r.data ->> '$.by', ''),
+func (t records) records(seq int64, id string) ([]Record, error) {
+	return sqlite.Collect(t.w.Query(`SELECT r.seq, r.time, t.kind, t.debit = 'wallet', t.cents, t.operation, t.order_no, t.proxy_id, coalesce(r.data ->> '$.by', ''),
 		coalesce(r.data ->> '$.reason', ''), coalesce(r.data ->> '$.id', substr(r.operation, 8), ''), coalesce(r.data ->> '$.corrects_seq', 0)
 		FROM (`+tables.RecordRows+`) r JOIN transfers t ON t.seq = r.seq
-		WHERE r.seq = ?1 OR ?1 = 0 AND (r.data ->> '$.id' = ?2 OR r.operation = ?3) ORDER BY r.seq LIMIT 1`, seq, id, fact.LedgerRecorded{ID: id}.Subject()).
-		Scan(&r.Seq, sqlite.At(&r.At), &r.Movement, &in, &r.AmountCents, &r.OperationID, &r.OrderNo, &r.ProxyID, &r.By, &r.Reason, &r.ID, &r.Corrects)
+		WHERE r.seq = ?1 OR ?1 = 0 AND (r.data ->> '$.id' = ?2 OR r.operation = ?3) ORDER BY r.seq`, seq, id, fact.LedgerRecorded{ID: id}.Subject()), scanRecord)
+}
+
+func scanRecord(s sqlite.Scanner) (r Record, err error) {
+	var in int64
+	err = s.Scan(&r.Seq, sqlite.At(&r.At), &r.Movement, &in, &r.AmountCents, &r.OperationID, &r.OrderNo, &r.ProxyID, &r.By, &r.Reason, &r.ID, &r.Corrects)
 	if account := r.Movement; account == "external" || account == "funding" {
 		r.Account, r.Movement = account, fact.MovementExternal
 		if in == 1 {
 			r.Movement = fact.MovementTopUp
 		}
 	}
-	return r, sqlite.NotFound(err)
+	return r, err
 }
 
 // AnswerAt reads the answer to a review in a journal row. It returns ErrNotFound if the row

@@ -129,29 +129,65 @@ func (p *recording) write(ctx context.Context) (r ledger.Record, booked bool, er
 		if err := notBackdated(tx); err != nil {
 			return err
 		}
-		f, err := p.fact(ctx, tx)
-		if err == nil {
-			err = p.unlikeOthers(tx, f)
-		}
-		if err == nil {
-			err = p.confirmed(f)
-		}
-		if err != nil {
-			return err
-		}
-		booked = true
-		if f.Movement == fact.MovementExternal && f.OrderNo == "" { // it may have paid for renewals, which have no order
-			if err := tx.ForgetMoved(); err != nil {
+		parts, err := p.parts(tx)
+		for _, part := range parts {
+			f, err := part.book(ctx, tx)
+			if err != nil {
+				p.line = part.line
 				return err
 			}
+			f.AmountCents += r.AmountCents
+			r = ledger.Record{LedgerRecorded: f, Seq: tx.LastSeq(), At: tx.Now()}
 		}
-		if err := tx.Append(f); err != nil {
-			return err
-		}
-		r = ledger.Record{LedgerRecorded: f, Seq: tx.LastSeq(), At: tx.Now()}
-		return nil
+		booked = err == nil
+		return err
 	})
 	return r, booked && err == nil, err
+}
+
+// parts returns a record for each charged line of an answer that is taken back as a whole, and
+// otherwise the record itself. Lines that were taken back already are left out.
+func (p *recording) parts(tx *ledger.Tx) ([]*recording, error) {
+	whole := []*recording{p}
+	if p.CorrectsSeq == 0 || p.Kind != "" || p.Cents > 0 || p.ProxyID != "" {
+		return whole, nil
+	}
+	answer, err := tx.AnswerAt(p.CorrectsSeq)
+	if errors.Is(err, ledger.ErrNotFound) || err == nil && len(answer.Lines) < 2 {
+		return whole, nil
+	}
+	var parts []*recording
+	for _, l := range answer.Lines {
+		corrected, errCorrected := tx.Corrected(p.CorrectsSeq, fact.MovementRefund, l.ProxyID)
+		if err = errors.Join(err, errCorrected); corrected < l.ChargedCents {
+			part := *p
+			part.ProxyID = l.ProxyID
+			parts = append(parts, &part)
+		}
+	}
+	if err == nil && parts == nil {
+		err = command.Refuse("row %d booked %s, and with its corrections %s: no more than that can be taken back",
+			p.CorrectsSeq, p.binding.Amount(answer.ChargedCents), p.binding.Amount(0))
+	}
+	return parts, err
+}
+
+// book appends the fact of one record.
+func (p *recording) book(ctx context.Context, tx *ledger.Tx) (fact.LedgerRecorded, error) {
+	f, err := p.fact(ctx, tx)
+	if err == nil {
+		err = p.unlikeOthers(tx, f)
+	}
+	if err == nil {
+		err = p.confirmed(f)
+	}
+	if err == nil && f.Movement == fact.MovementExternal && f.OrderNo == "" { // it may have paid for renewals, which have no order
+		err = tx.ForgetMoved()
+	}
+	if err == nil {
+		err = tx.Append(f)
+	}
+	return f, err
 }
 
 type recording struct {
@@ -246,7 +282,7 @@ func (p *recording) correct(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	if err != nil {
 		return err
 	}
-	corrected, err := tx.Corrected(p.CorrectsSeq, booked.Opposite())
+	corrected, err := tx.Corrected(p.CorrectsSeq, booked.Opposite(), f.ProxyID)
 	if err != nil {
 		return err
 	}
@@ -420,13 +456,20 @@ func (p *recording) recordedBefore(tx *ledger.Tx) (r ledger.Record, err error) {
 	if p.ID == "" {
 		return r, ledger.ErrNotFound
 	}
-	r, err = tx.RecordOf(p.ID)
+	all, err := tx.RecordsOf(p.ID)
+	if err != nil || len(all) == 0 {
+		return r, cmp.Or(err, ledger.ErrNotFound)
+	}
+	r = all[0]
 	same := r.Corrects == p.CorrectsSeq && (p.Kind == "" || p.Kind == r.Movement) && (p.Cents == 0 || p.Cents == r.AmountCents) &&
 		(p.CorrectsSeq > 0 || p.OperationID == r.OperationID && (p.OrderNo == r.OrderNo || p.OrderNo == ""))
-	if err == nil && !same {
-		err = command.Refuse("the id %s has booked %s of %s before: choose another", p.ID, r.Movement, p.binding.Amount(r.AmountCents))
+	if !same {
+		return r, command.Refuse("the id %s has booked %s of %s before: choose another", p.ID, r.Movement, p.binding.Amount(r.AmountCents))
 	}
-	return r, err
+	for _, part := range all[1:] {
+		r.AmountCents, r.Seq = r.AmountCents+part.AmountCents, part.Seq
+	}
+	return r, nil
 }
 
 // sameWithin is the period in which a similar record may be a duplicate.

@@ -13,6 +13,8 @@ var boundBugs = []bug{
 		old: "check.Before(due)", new: "check.After(due)"},
 	{name: "an answered proxy counts as read", in: "desk.Desk.book", run: "TestAnAnswerOfUnknownPrice",
 		old: "err = tx.Stale(l.ProxyID)", new: "_ = l.ProxyID"},
+	{name: "one line's correction is counted for all lines", in: "ledger.records.Corrected", run: "TestAnAnswerForSeveral",
+		old: "WHERE ?3 IN ('', t.proxy_id)", new: "WHERE ?3 IS NOT NULL"},
 	{name: "an unknown amount is divided equally", in: "desk.Desk.shares", run: "TestAnAnswerOfUnknownPrice",
 		old: "whole, known = costs.Sum(), len(costs) == len(lines)", new: "whole, known = costs.Sum(), len(costs) > len(lines)"},
 	{name: "a plan on hold skips nothing", in: "tables.Sweeps.correctSkipped", run: "TestAPlanOnHoldCounts",

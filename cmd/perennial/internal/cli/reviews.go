@@ -314,8 +314,9 @@ func (a reviewCommands) reviewCorrect() *cobra.Command {
 		case refund != nil:
 			x.Kind, x.Cents = fact.MovementRefund, *refund
 		}
+		lines := 0
 		err := a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) (err error) {
-			x.CorrectsSeq, err = answerOf(ctx, l, args[0], x.ProxyID)
+			x.CorrectsSeq, lines, err = answerOf(ctx, l, args[0], x.ProxyID)
 			return err
 		})(ctx, args)
 		if err != nil {
@@ -326,15 +327,17 @@ func (a reviewCommands) reviewCorrect() *cobra.Command {
 			if r.Kind == fact.MovementCharge {
 				back = "--refund"
 			}
-			line := ""
+			line, amount := "", fact.Amount(r.Cents, "")
 			if x.ProxyID != "" {
 				line = " --line " + x.ProxyID
+			} else if lines > 1 {
+				line, amount = " --line PROXY", "AMOUNT"
 			}
-			return fmt.Sprintf("reviews correct %s%s %s %s", args[0], line, back, fact.Amount(r.Cents, ""))
+			return fmt.Sprintf("reviews correct %s%s %s %s", args[0], line, back, amount)
 		})
 	})
 	c.Long = "Books a correcting entry that is linked to the earlier answer to the review. Nothing is deleted.\n" +
-		"Without an amount, the entry reverses the whole charge of that answer."
+		"Without an amount, it reverses the whole charge of that answer, of all its proxies or of --line."
 	f := c.Flags()
 	f.Var(givenAmount{&charge}, "charge", "the provider charged this much more than the answer says, in cents (640) or in dollars with a decimal point (6.40)")
 	f.Var(givenAmount{&refund}, "refund", "the provider charged this much less than the answer says; without --charge or --refund the whole charge is reversed")
@@ -346,34 +349,34 @@ func (a reviewCommands) reviewCorrect() *cobra.Command {
 
 // answerOf returns the journal row of an answer to an operation's review. If line is "", the
 // operation must have only one answer. Otherwise line is a proxy's id, and the row is that of
-// the last answer that covers this proxy. id may also be the id of a command with one operation.
-func answerOf(ctx context.Context, l *ledger.Ledger, id, line string) (seq int64, err error) {
+// the last answer that covers this proxy. lines is how many proxies the answer covers. id may also be the id of a command with one operation.
+func answerOf(ctx context.Context, l *ledger.Ledger, id, line string) (seq int64, lines int, err error) {
 	if id, err = operationOf(ctx, l, id); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	rows, err := l.RowsOf(ctx, id)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	answers := 0
 	for _, row := range rows {
 		decoded, err := fact.Decode(row.Type, []byte(row.Data))
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		if answer, ok := decoded.(fact.OperationResolved); ok && (line == "" || answer.ProxyID == line || answer.ProxyID == "") {
-			seq, answers = row.Seq, answers+1
+			seq, lines, answers = row.Seq, len(answer.Lines), answers+1
 		}
 	}
 	switch {
 	case answers == 0 && line != "":
-		return 0, fmt.Errorf("no answer for %s of %s was booked: `perennial audit` lists the answers", line, id)
+		return 0, 0, fmt.Errorf("no answer for %s of %s was booked: `perennial audit` lists the answers", line, id)
 	case answers == 0:
-		return 0, fmt.Errorf("no answer to a review of %q was booked: `perennial audit` lists the answers", id)
+		return 0, 0, fmt.Errorf("no answer to a review of %q was booked: `perennial audit` lists the answers", id)
 	case answers > 1 && line == "":
-		return 0, usage("%s was answered line by line: use --line PROXY", id)
+		return 0, 0, usage("%s was answered line by line: use --line PROXY", id)
 	}
-	return seq, nil
+	return seq, lines, nil
 }
 
 // operationOf returns the id of an operation. The given id may also be the id of a command with
