@@ -64,7 +64,7 @@ func allWaits() []wait {
 		{"operation", string(fact.HeldNoCIDRField), "", "immediately", "", ofOperations, simulated},
 		{"operation", string(fact.StateReview), "", "immediately", "", ofReviews, simulated},
 		{"order", waitsProgress, "the order's detail shows that it is delivered or refunded", "after 24 hours without progress; with a pending refund, after 7 days", "", ofOperations, simulated},
-		{"plan", string(fact.SweepHeldApproval), "a newer plan replaces it, after six hours or a quarter of `renew_before`", "immediately", "", ofHeldPlans, "TestAPlanOverTheApprovalLimitWaitsAndStaysExact"},
+		{"plan", string(fact.SweepHeldApproval), "a newer plan replaces it after six hours, or after a quarter of `renew_before` if that is shorter", "immediately", "", ofHeldPlans, "TestAPlanOverTheApprovalLimitWaitsAndStaysExact"},
 		{"plan", string(fact.SweepHeldEarlierPlan), "the earlier plan is approved, declined or replaced", "immediately, to decide on the earlier plan", "", ofHeldPlans, "TestAPlanThatWaitsForAnApprovalStays"},
 		{"plan", string(fact.SweepHeldBudget), nextPlan, "", "", ofLeftOut, "TestOverTheBudgetTheAffordableGoesTheRestIsSaid"},
 		{"plan", string(fact.SweepHeldDay), nextPlan, "", "", ofLeftOut, "TestDailyAndMonthlyBudgetsCoverAllTheirSweeps"},

@@ -232,8 +232,9 @@ func (g *gathering) add(p tables.Proxy) {
 	}
 }
 
-// setAside keeps the first proxy of each kind that is being renewed. Other proxies that cannot be
-// renewed now are kept while the plan has room to list them. The rest are only counted.
+// setAside adds a proxy that cannot be renewed now. It keeps the first proxy of each kind whose
+// renewal is in progress, and others while the plan has room to list them. The rest are only
+// counted.
 func (g *gathering) setAside(p tables.Proxy, why string) {
 	if tells := why == plans.ReasonTaken || why == plans.ReasonOnItsWay; tells && !g.kinds[plans.KindOf(p)] {
 		g.kinds[plans.KindOf(p)] = true

@@ -215,7 +215,8 @@ func (x *LastRun) Why() string {
 }
 
 // EachSkipped calls yield for every listed proxy that the run skipped and that is still
-// due, by nearest expiry. read reads the schedule's id files.
+// due, by nearest expiry. read returns the content of a file of proxy ids that the
+// schedule's match names.
 func (x *LastRun) EachSkipped(ctx context.Context, l *ledger.Ledger, read func(name string) ([]byte, error), yield func(tables.Proxy) error) error {
 	if x.Result.Skipped == 0 {
 		return nil

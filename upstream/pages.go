@@ -99,8 +99,8 @@ type Pages[T Entry] struct {
 
 var idSeed = maphash.MakeSeed()
 
-// unreadable is a prefix for the ids of entries that cannot be read. If a restart can read such
-// an entry, the entry counts as new.
+// unreadable is a prefix for the ids of entries that cannot be read. If the
+// entry can be read when paging starts again, it counts as new.
 const unreadable = "\x00"
 
 func (p *Pages[T]) note(id string) bool {

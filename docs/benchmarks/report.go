@@ -84,7 +84,7 @@ func printRates(chosen []contender, rates map[string][]measurement) {
 		all := rates[c.id]
 		store := spreadOf(all, func(m measurement) float64 { return m.EndToEnd.StoreCPU }).whole()
 		if c.peer == "" {
-			store = "in it"
+			store = "included"
 		}
 		fmt.Printf("| %s | %s | %s | %s | %s | %s | %s | %s |\n", c.label,
 			spreadOf(all, func(m measurement) float64 { return m.EndToEnd.PerSecond }).whole(),

@@ -53,8 +53,8 @@ func (l *Operations) OperationsIn(ctx context.Context, state fact.State, limit i
 		string(state), limit), ScanOperation)
 }
 
-// Left selects a page of the unfinished operations that an earlier runner left in a state,
-// oldest first.
+// Left selects a page of the operations in State that an earlier runner did not finish, oldest
+// first.
 type Left struct {
 	State fact.State     // sending or accepted
 	Until int64          // the last row before this runner started; later attempts and commands are not left over

@@ -158,11 +158,10 @@ func (l *Operations) ReleasedByHand(ctx context.Context, operation string) (bool
 		WHERE operation = ? AND operation <> '' AND type = 'command.released' AND coalesce(json_extract(data, '$.automatic'), 0) = 0)`, operation))
 }
 
-// HeadBefore returns the last row before an instant. The row after h was stored, or is booked, at
-// or after the instant (see FirstBooked). Therefore the sums up to h contain exactly what was
-// booked before the instant. known is false if the rows around the instant were archived and the
-// archive keeps no head for it. In that case h has no hash, and all balances after row h.Seq are
-// those at the instant.
+// HeadBefore returns the last row whose money counts before an instant (see FirstBooked). The sums
+// up to h contain exactly what was booked before the instant. known is false if the rows around
+// the instant were archived and the archive keeps no head for it. In that case h has no hash, but
+// the balances as of row h.Seq are still those at the instant.
 func HeadBefore(ctx context.Context, q sqlite.Queryer, at time.Time) (h chain.Head, known bool, err error) {
 	first, err := FirstBooked(ctx, q, at)
 	if err != nil {

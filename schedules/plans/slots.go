@@ -164,7 +164,7 @@ func (c Calendar) Between(last, now time.Time) (slots []time.Time, more bool) {
 }
 
 const (
-	// gapsAhead is how far ahead gaps are searched. It exceeds a year, because most cron
+	// gapsAhead is how far ahead the code searches for gaps. It exceeds a year, because most cron
 	// expressions and clock changes repeat within a year.
 	gapsAhead = 400 * fact.Day
 	gapSteps  = 100_000

@@ -72,7 +72,7 @@ func (a developCommands) sandboxCommand() *cobra.Command {
 	f.StringSliceVar(&o.Moods, "moods", nil, "quirks that the API document permits: all, or names from docs/sandbox.md (default: none)")
 	f.DurationVar(&o.AsyncDelay, "async-delay", time.Second, "delivery time of an order that is not delivered immediately")
 	f.DurationVar(&o.DelayedDelay, "delayed-delay", 2*time.Second, "delivery time of an order with --scenario delayed")
-	wholeVar(f, &o.MoodSeed, "mood-seed", 0, "random seed of the moods")
+	wholeVar(f, &o.MoodSeed, "mood-seed", 0, "random seed for the quirks of --moods")
 	f.BoolVar(&o.ChargesNoSync, "charges-nosync", false, "do not sync the charge log (for benchmarks)")
 	return c
 }

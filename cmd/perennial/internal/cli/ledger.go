@@ -250,7 +250,7 @@ func (a ledgerCommands) ledgerExport() *cobra.Command {
 	f.StringVar(&to, "to", "", "end of the period, exclusive: a day or a time (default: after the last entry)")
 	f.StringVar(&format, "format", "csv", "csv, jsonl or beancount")
 	f.StringVar(&file, "out", "-", "file to write; - is the standard output")
-	f.BoolVar(&included, "included", false, "beancount: leave out account openings and opening balances, because the book includes files of other periods too")
+	f.BoolVar(&included, "included", false, "beancount: another book will include the file, so leave out the openings of accounts and the opening balances")
 	return c
 }
 

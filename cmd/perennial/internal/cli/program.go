@@ -158,7 +158,7 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.natsURL, "nats", "", "NATS `address` of a running perennial (env PERENNIAL_NATS; default: the address in the configuration, or in ./perennial-data)")
 	flags.StringVarP(&a.account, "account", "a", "", "account (default: the only account; if there are several, commands that change something require the flag)")
 	flags.StringVarP(&a.output, "output", "o", "table", "table or json")
-	flags.BoolVar(&a.json, "json", false, "same as -o json; long-running commands also print the ready line as JSON")
+	flags.BoolVar(&a.json, "json", false, "same as -o json; long-running commands print their addresses as JSON when they are ready")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "log more")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		a.natsURL = cmp.Or(a.natsURL, os.Getenv("PERENNIAL_NATS")) // not the flag's default, because the help would print a password in the address

@@ -144,7 +144,7 @@ func (a setupCommands) configShow() *cobra.Command {
 
 func (a setupCommands) natsConfigCommand() *cobra.Command {
 	var nsc bool
-	c := newCommand("nats-config", "Print NATS server configuration for nats.users", func(context.Context, []string) error {
+	c := newCommand("nats-config", "Print the NATS server configuration for the users under nats.users", func(context.Context, []string) error {
 		c, err := config.Load(a.configFile)
 		if err != nil {
 			return err

@@ -289,8 +289,8 @@ var errLeaseLost = fmt.Errorf("the account's lease was lost: %w", jobs.ErrLost)
 const RequiredPayload = ledger.MaxFactBytes + 16<<10
 
 // bind reads the provider's account, and retries until the provider replies. It returns an error
-// only in three cases: the ledger belongs to another account, another account of this process
-// uses the provider's account, or ctx ends.
+// only in three cases: the ledger is that of a different provider account, this process uses
+// the provider account under another name, or ctx ends.
 func (a *lifecycle) bind(ctx context.Context, runner *jobs.Runner) error {
 	retry, said := sleep.Doubling(time.Second, time.Minute), ""
 	for {

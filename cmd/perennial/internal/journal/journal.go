@@ -69,8 +69,8 @@ func (j Journal) Follow(ctx context.Context, folded func()) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	rows, read := make(chan chain.Row, ledger.PublishMost), make(chan error, 1)
-	// Do not wait for the goroutine that reads. After a lost connection the NATS library may
-	// be slow to return, and the caller may already have the account's lease.
+	// Do not wait for the goroutine that reads. After a lost connection the NATS library may be
+	// slow to return, and a caller that has the account's lease must not lose it meanwhile.
 	go func() {
 		defer close(rows)
 		read <- j.read(ctx, uint64(head)+1, rows)
