@@ -30,7 +30,7 @@ func decideOrder(op Operation, h OrderRead) Decision {
 	back := refunded > 0 && o.Refund != nil && o.Refund.RefundedAt != nil
 	var d Decision
 	switch {
-	case delivered && charged > 0 && (!pending || long):
+	case delivered && charged > 0 && (!pending || long || foreignRefund(op, o, state.ReadAt)):
 		f := deliveredFact(op, o, state, charged)
 		d, doubts = Decision{Facts: []fact.Fact{f}}, append(doubts, doubtsOf(op, o, f, charged, refunded, pending)...)
 	case o.InProgress() && !unchangedFor(op, o, stalled):
@@ -124,9 +124,9 @@ func deliveredFact(op Operation, o upstream.Order, state fact.OrderState, charge
 }
 
 // doubtsOf returns the findings for an order that settles as delivered: an announced refund
-// that did not come (pending), or missing proxies.
+// that did not come (pending), or missing proxies. Money has found a refund in another currency.
 func doubtsOf(op Operation, o upstream.Order, f fact.OrderDelivered, charged, refunded int64, pending bool) (doubts []fact.LedgerDiscrepancy) {
-	if pending {
+	if pending && !foreignRefund(op, o, f.ReadAt) {
 		doubts = append(doubts, withoutRefund(op, o))
 	}
 	if f.Short != nil && !refundsRest(f, charged, refunded) {
@@ -331,6 +331,8 @@ func decideRefund(op Operation, h OrderRead, state fact.OrderState, pending bool
 	charged, refunded := op.ChargedCents+state.ChargedCents, op.RefundedCents+state.RefundedCents
 	rest := owed(op, o.Delivery, charged, refunded)
 	switch {
+	case foreignRefund(op, o, state.ReadAt):
+		return reviewWithMoney(op, o, state, "a refund came whose currency is not the account's; "+rest)
 	case pending && !long:
 		return progressed(state, next, "the refund is pending")
 	case pending:
@@ -378,13 +380,19 @@ func refunds(op Operation, o upstream.Order, state *fact.OrderState, doubt func(
 	r := o.Refund
 	delta, room := *r.AmountCents-op.RefundedCents, op.ChargedCents+state.ChargedCents-op.RefundedCents
 	switch {
-	case r.Currency != op.Binding.Currency:
+	case foreignRefund(op, o, state.ReadAt):
 		doubt(FindingRefundCurrency, 0, fmt.Sprintf("the refund is %s in %q and the account is in %q: nothing was booked", fact.Decimal(*r.AmountCents), fact.Bounded(r.Currency), op.Binding.Currency))
 	case delta < 0 || delta > room:
 		doubt(FindingRefundAmount, *r.AmountCents, "the refund is less than what was booked before, or more than the charge")
 	default:
 		state.RefundedCents = delta
 	}
+}
+
+// foreignRefund reports whether a refund came that is not in the account's currency, or gives no
+// currency. It is not booked, and waiting does not change that.
+func foreignRefund(op Operation, o upstream.Order, read *time.Time) bool {
+	return returned(o, read) && o.Refund.Currency != op.Binding.Currency
 }
 
 // pends reports whether the refund object announces more than is booked.

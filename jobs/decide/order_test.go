@@ -93,11 +93,17 @@ func TestTrap27AnOrderIsDecidedByDeliveryAndRefund(t *testing.T) {
 func TestTrap19ARefundInAnotherCurrencyIsNotBooked(t *testing.T) {
 	d := read(open(), detail(stopped, refund(900, &noon), func(o *upstream.Order) { o.Refund.Currency = "EUR" }))
 	f, ok := d.Facts[0].(fact.OrderProgressed)
-	if !ok || f.RefundedCents != 0 || said(d) != "order.progressed, ledger.discrepancy" {
+	if !ok || f.ChargedCents != 900 || f.RefundedCents != 0 || said(d) != "order.progressed, operation.review, ledger.discrepancy" {
 		t.Fatalf("%+v", d.Facts)
 	}
-	if x, ok := d.Facts[1].(fact.LedgerDiscrepancy); !ok || x.AmountCents != 0 || !strings.Contains(x.Explanation, "9.00") || x.OrderNo != "ord_1" {
-		t.Fatalf("%+v", d.Facts[1])
+	if x, ok := d.Facts[2].(fact.LedgerDiscrepancy); !ok || x.AmountCents != 0 || !strings.Contains(x.Explanation, "9.00") || x.OrderNo != "ord_1" {
+		t.Fatalf("%+v", d.Facts[2])
+	}
+	for _, currency := range []string{"usd", ""} {
+		d = read(open(), detail(finished, refund(300, &noon), func(o *upstream.Order) { o.Refund.Currency = currency }))
+		if x, ok := d.Facts[len(d.Facts)-1].(fact.LedgerDiscrepancy); said(d) != "order.delivered, ledger.discrepancy" || !ok || x.Finding != FindingRefundCurrency {
+			t.Errorf("%q, all delivered: %+v", currency, d.Facts)
+		}
 	}
 	d = read(open(), detail(stopped, refund(900, nil)))
 	if f, ok := d.Facts[0].(fact.OrderProgressed); !ok || f.RefundedCents != 0 {
