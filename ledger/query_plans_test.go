@@ -355,6 +355,7 @@ var wholeTables = map[string]string{
 	"Fleet.CountStaying":       "keep counts the proxies that stay, and nearly all do",
 	"countPriced":              "a forecast looks at most of the fleet, and a scan is faster than the index",
 	"Fleet.Staying":            "as CountStaying, where a rule needs single proxies",
+	"Fleet.WithoutExpiry":      "a listing counts them after Staying, and a person lists all proxies",
 	"observations.FinishPass":  "ends a listing that has read and written every proxy",
 	"observations.FinishCopy":  "ends the taking over of every proxy",
 	"observations.CountLost":   "ends a listing that has read and written every proxy",

@@ -44,19 +44,23 @@ func MatchesNone(ctx context.Context, f *tables.Fleet, s plans.Schedule, read fu
 	return fmt.Sprintf("its match fits none of the %d listed proxies: is %s written right?", listed, strings.Join(s.Match.Set(), ", ")), err
 }
 
-// Uncovered calls yield for every listed proxy that expires after now and that no schedule
-// renews, except retired proxies.
+// Uncovered calls yield for every listed proxy that no schedule renews and that expires after now or
+// has no known expiry, except retired proxies. The proxies without an expiry come last.
 func Uncovered(ctx context.Context, f *tables.Fleet, now time.Time, all []plans.Schedule, read func(name string) ([]byte, error), yield func(tables.Proxy) error) error {
 	c, err := plans.NewCoverage(all, nil, read)
 	if err != nil {
 		return err
 	}
-	return f.Staying(ctx, now, func(p tables.Proxy) error {
+	err = f.Staying(ctx, now, func(p tables.Proxy) error {
 		if _, covered := c.Of(p); covered || !c.Needs(p) {
 			return nil
 		}
 		return yield(p)
 	})
+	if err != nil {
+		return err
+	}
+	return f.WithoutExpiry(ctx, yield)
 }
 
 // uncoveredNamed limits how many proxies a listing.uncovered fact lists.
@@ -79,7 +83,7 @@ func (s *uncovered) countUncovered(ctx context.Context) {
 	n, first, began := new(int64), []tables.Proxy{}, s.Clock()
 	err := Uncovered(ctx, s.Ledger.Fleet, s.providerNow(), s.Schedules, s.ReadFile, func(p tables.Proxy) error {
 		*n++
-		at, _ := slices.BinarySearchFunc(first, p, func(a, b tables.Proxy) int { return a.ExpiresAt.Compare(*b.ExpiresAt) })
+		at, _ := slices.BinarySearchFunc(first, p, byExpiry)
 		if at < uncoveredNamed {
 			first = slices.Insert(first, at, p)
 			first = first[:min(len(first), uncoveredNamed)]
@@ -104,6 +108,19 @@ func (s *uncovered) countUncovered(ctx context.Context) {
 	if err := s.tellUncovered(ctx, before, *n, first); err != nil {
 		log.WithError(err).Warn("the proxies that no schedule renews could not be published; the next listing tries again")
 	}
+}
+
+// byExpiry compares the expiries of proxies. A proxy without an expiry comes last.
+func byExpiry(a, b tables.Proxy) int {
+	switch {
+	case a.ExpiresAt == nil && b.ExpiresAt == nil:
+		return 0
+	case a.ExpiresAt == nil:
+		return 1
+	case b.ExpiresAt == nil:
+		return -1
+	}
+	return a.ExpiresAt.Compare(*b.ExpiresAt)
 }
 
 // tellUncovered appends the count as a fact if it has fallen to 0, or if the last two counts are
@@ -195,7 +212,7 @@ func (f RenewalOutlookFrom) Outlook(ctx context.Context) (RenewalOutlook, error)
 	case f.Proxy.Retired:
 		return RenewalOutlook{Text: "It is not renewed: it was retired, and no schedule renews it until it is reinstated."}, nil
 	case f.Proxy.ExpiresAt == nil:
-		return RenewalOutlook{Good: true, Text: "It is never due: the provider gives no expiry of it."}, nil
+		return RenewalOutlook{Text: "It is not renewed: its expiry is not known, so it is never due. Compare `perennial proxies get " + f.Proxy.ProxyID + "`."}, nil
 	case f.Coverage == nil && f.NoCoverage != "":
 		return RenewalOutlook{Text: "Which schedule renews it is not known: " + f.NoCoverage}, nil
 	case f.Coverage == nil:

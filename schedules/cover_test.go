@@ -36,7 +36,8 @@ func TestAScheduleThatFitsNoListedProxyNamesItsFields(t *testing.T) {
 	}
 }
 
-// No schedule covers an exception. A proxy that never expires needs no schedule.
+// No schedule covers an exception. A proxy without a known expiry is never due, whatever schedule it
+// matches, so a person must know of it.
 func TestUncoveredIsWhatLivesAndNoScheduleRenews(t *testing.T) {
 	one, other := keepalive(), keepalive()
 	one.Match = plans.Match{ProxyIDs: []string{"px_1", "px_2"}, ExceptProxyIDs: []string{"px_2"}}
@@ -47,15 +48,15 @@ func TestUncoveredIsWhatLivesAndNoScheduleRenews(t *testing.T) {
 	}
 	check(t, h.lister.WaitPass(t.Context()))
 	n, known := h.Uncovered(t.Context())
-	want(t, "counted", []any{n, known}, []any{int64(3), true})
+	want(t, "counted", []any{n, known}, []any{int64(4), true})
 	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { // as after a delivered order
 		return tx.Observe(0, tables.Proxy{ProxyID: "px_new", ExpiresAt: new(noon.Add(time.Hour)), SeenAt: noon})
 	}))
 	n, _ = h.Uncovered(t.Context())
-	want(t, "with a delivered one", n, 4)
+	want(t, "with a delivered one", n, 5)
 	h.took.Store(int64(recountWithin) + 1)
 	n, _ = h.Uncovered(t.Context())
-	want(t, "of a fleet too large to count again", n, 3)
+	want(t, "of a fleet too large to count again", n, 4)
 	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Gone("px_new") }))
 	var ids []string
 	find := func(now time.Time, all ...plans.Schedule) []string {
@@ -63,9 +64,17 @@ func TestUncoveredIsWhatLivesAndNoScheduleRenews(t *testing.T) {
 		check(t, Uncovered(t.Context(), h.Ledger.Fleet, now, all, nil, func(p tables.Proxy) error { ids = append(ids, p.ProxyID); return nil }))
 		return ids
 	}
-	want(t, "of two schedules", find(noon, one, other), []string{"px_2", "px_far"})
-	want(t, "later", find(noon.Add(100*time.Hour), one, other), []string{"px_far"})
-	want(t, "with one for all", find(noon, one, other, keepalive()), []string{})
+	want(t, "of two schedules", find(noon, one, other), []string{"px_2", "px_far", "px_never"})
+	want(t, "later", find(noon.Add(100*time.Hour), one, other), []string{"px_far", "px_never"})
+	want(t, "with one for all", find(noon, one, other, keepalive()), []string{"px_never"})
+	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { // an entry that cannot be read
+		return tx.ObserveUnreadable(9, "px_odd", "expires_at is no time")
+	}))
+	want(t, "with an unreadable one", find(noon, one, other, keepalive()), []string{"px_never", "px_odd"})
+	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.ProxyRetired{ProxyID: "px_never", By: "ada", Reason: "it has no end"})
+	}))
+	want(t, "with a retired one", find(noon, one, other, keepalive()), []string{"px_odd"})
 }
 
 // A fact reports such proxies after two listings with them. Later it reports an increase at most

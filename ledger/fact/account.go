@@ -322,7 +322,7 @@ type ListingShrunk struct {
 // of the first proxy, is published at most once a day.
 type ListingUncovered struct {
 	accountFact
-	Uncovered      int        `json:"uncovered" doc:"How many living proxies are in no schedule; 0 when there are none any more."`
+	Uncovered      int        `json:"uncovered" doc:"How many living proxies no schedule renews, because they are in none or have no known expiry; 0 when there are none any more."`
 	ProxyIDs       []string   `json:"proxy_ids" doc:"'proxy_ids' lists at most 20 of these proxies, nearest expiry first."`
 	FirstExpiresAt *time.Time `json:"first_expires_at,omitempty" doc:"'first_expires_at' is when the first of these proxies expires."`
 }

@@ -151,6 +151,13 @@ func (l *Fleet) NeverListed(ctx context.Context, ids []string, limit int) ([]str
 		WHERE NOT EXISTS (SELECT 1 FROM proxies p WHERE p.proxy_id = e.value) ORDER BY 1 LIMIT +?`, string(list), limit), sqlite.Value[string])
 }
 
+// WithoutExpiry calls yield, by id, for every listed proxy whose expiry is not known: the provider
+// gives none, or its entry cannot be read. It leaves out retired proxies. No schedule renews them.
+func (l *Fleet) WithoutExpiry(ctx context.Context, yield func(Proxy) error) error {
+	return sqlite.EachAs(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE gone = 0 AND expires_at IS NULL AND unlisted_at IS NULL AND pass > 0
+		AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id) ORDER BY proxy_id`), scanProxy, yield)
+}
+
 const staying = `FROM proxies WHERE gone = 0 AND unlisted_at IS NULL AND (expires_at IS NULL AND unreadable = '' OR expires_at > ?)
 	AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)`
 

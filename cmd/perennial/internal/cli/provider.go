@@ -228,7 +228,7 @@ func (a providerCommands) proxiesList() *cobra.Command {
 		if live {
 			return list.end(a.listLive(ctx, list))
 		}
-		query.Until = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+		query.Until = always
 		if within > 0 {
 			query.Until = time.Now().Add(within)
 		}
@@ -236,7 +236,7 @@ func (a providerCommands) proxiesList() *cobra.Command {
 	})
 	c.Flags().Var(span{&within}, "within", "only proxies that expire within this time, such as 3d or 72h")
 	c.Flags().BoolVar(&live, "live", false, "read the provider's list now, instead of the last stored listing")
-	c.Flags().BoolVar(&uncovered, "uncovered", false, "only proxies in no schedule")
+	c.Flags().BoolVar(&uncovered, "uncovered", false, "only proxies that no schedule renews: they are in none, or their expiry is not known")
 	query.addFlags(c)
 	return c
 }
@@ -262,6 +262,8 @@ func addProxy(list *listing, account string, p tables.Proxy) {
 		expires = p.ExpectedExpiresAt.UTC().Format(time.DateOnly) + " · expected"
 	case p.Unread() && expires != "":
 		expires = "was " + expires
+	case expires == "":
+		expires = "not known"
 	}
 	list.add(account, verbs.Listed(p), p.ProxyID, joined(", ", status, printable(p.Remarks())), expires, p.CountryCode, p.Region, p.LineName, p.IPType, seen(p))
 }
@@ -399,6 +401,9 @@ func (q *proxiesQuery) check(live, uncovered bool) error {
 
 const proxiesRead = 2000
 
+// always is the end of a list without --within. Only such a list has proxies without an expiry.
+var always = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
 func (q *proxiesQuery) each(ctx context.Context, l *ledger.Ledger, c *plans.Coverage, yield func(tables.Proxy) error) error {
 	for query := q.ProxiesQuery; ; {
 		page, err := l.Fleet.ProxiesPage(ctx, query)
@@ -471,17 +476,24 @@ func knownProxies(ctx context.Context, l *ledger.Ledger, c *config.Config, accou
 				return err
 			}
 		}
-		return query.each(ctx, l, coverage, yield)
+		err := query.each(ctx, l, coverage, yield)
+		if err != nil || query.filters() || !query.Until.Equal(always) {
+			return err
+		}
+		return l.Fleet.WithoutExpiry(ctx, yield)
 	}
-	var lost []tables.Proxy
+	var lost, endless []tables.Proxy
 	err := schedules.Uncovered(ctx, l.Fleet, time.Now(), c.SchedulesOf(account), c.ReadListFile, func(p tables.Proxy) error {
-		if !p.LastsUntil().After(query.Until) {
+		switch until := p.LastsUntil(); {
+		case until == nil:
+			endless = append(endless, p)
+		case !until.After(query.Until):
 			lost = append(lost, p)
 		}
 		return nil
 	})
 	slices.SortFunc(lost, func(x, y tables.Proxy) int { return x.LastsUntil().Compare(*y.LastsUntil()) })
-	for _, p := range lost {
+	for _, p := range slices.Concat(lost, endless) {
 		if err := yield(p); err != nil {
 			return err
 		}
@@ -496,7 +508,7 @@ func listedNote(c *config.Config, account string, shown int, uncovered, listed b
 	case !listed:
 		return "no listing of the account's proxies has ended yet: these are only those that commands have touched; --live reads the provider's list"
 	case uncovered && shown > 0:
-		return fmt.Sprintf("%d proxies will not be renewed: they are in no schedule", shown)
+		return fmt.Sprintf("%d proxies will not be renewed: they are in no schedule, or their expiry is not known", shown)
 	case shown > 0 && len(c.SchedulesOf(account)) == 0:
 		return "no schedule renews them, and they are listed once an hour; --live reads the provider's list"
 	case shown == 0 && !uncovered:

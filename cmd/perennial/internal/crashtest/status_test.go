@@ -44,7 +44,7 @@ func TestStatusSaysWhatNeedsAPerson(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	out := w.mustCLI("status")
-	for _, says := range []string{"7: 1 review (perennial reviews list), 1 plan to approve", "2 dead letters", "1 pause of the account", "2 proxies in no schedule", "doubt/0001"} {
+	for _, says := range []string{"7: 1 review (perennial reviews list), 1 plan to approve", "2 dead letters", "1 pause of the account", "2 proxies that no schedule renews", "doubt/0001"} {
 		if !strings.Contains(out, says) {
 			t.Errorf("%q is missing in\n%s", says, out)
 		}

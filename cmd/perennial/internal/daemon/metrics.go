@@ -89,7 +89,7 @@ var (
 	readyNow       = read(gauge, "ready", "1 if the account is ready.")
 	expiringNow    = read(gauge, "proxies_expiring", "Listed proxies that expire within a time. 0s: already expired. any: all with an expiry. Absent before the first complete listing.", "within")
 	unlistedNow    = read(gauge, "proxies_unlisted", "Known proxies that are missing from complete listings; schedules still renew them.")
-	uncoveredNow   = read(gauge, "proxies_uncovered", "Proxies in no schedule at the last complete listing; absent before the first.")
+	uncoveredNow   = read(gauge, "proxies_uncovered", "Proxies that no schedule renews at the last complete listing, because they are in none or have no known expiry; absent before the first.")
 	unusableNow    = read(gauge, "proxies_unusable", "Unreadable entries of the last listing; schedules do not renew these proxies.")
 	listingLost    = read(gauge, "listing_lost", "Proxies missing from the last listing, if they reach listing_loss_percent and listing_loss_min; else 0.")
 	windowLeft     = read(gauge, "ambiguous_window_seconds", "How much longer the oldest operation of unknown outcome is retried; at 0 it needs review. Absent if there is none.")

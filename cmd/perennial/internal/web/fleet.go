@@ -86,7 +86,10 @@ func (s *insight) expiries(ctx context.Context, a Account) Made[[]bucket] {
 type uncovered struct {
 	Count   int64
 	Nearest []tables.ExpiryPlace // the proxies that expire first
+	Endless []tables.Proxy       // the first proxies whose expiry is not known, by id
 }
+
+const endlessListed = 100
 
 func (s *insight) uncovered(ctx context.Context, a Account) Made[uncovered] {
 	return figureOf(ctx, s.figures, figureKey{a.AccountName(), "uncovered"}, fleetFresh, func(ctx context.Context) (u uncovered, err error) {
@@ -103,6 +106,15 @@ func (s *insight) uncovered(ctx context.Context, a Account) Made[uncovered] {
 			}
 			if u.Count++; len(u.Nearest) < uncoveredListed {
 				u.Nearest = append(u.Nearest, tables.PlaceOf(p))
+			}
+			return nil
+		})
+		if err != nil {
+			return u, err
+		}
+		err = a.Ledger().Fleet.WithoutExpiry(ctx, func(p tables.Proxy) error {
+			if u.Count++; len(u.Endless) < endlessListed {
+				u.Endless = append(u.Endless, p)
 			}
 			return nil
 		})

@@ -177,7 +177,7 @@ func TestWhatNoScheduleCoversIsCountedAndListed(t *testing.T) {
 	}))
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
 	page := h.settled("/a/main/proxies?uncovered=1")
-	wants(t, page, "203 proxies expire and no schedule renews them") // px_1 counts, px_u000 does not
+	wants(t, page, "203 proxies are renewed by no schedule") // px_1 counts, px_u000 does not
 	first := lists(page)
 	more := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(page)
 	if len(first) != proxiesShown || first[0] != "px_1" || more == nil {
@@ -298,7 +298,7 @@ func TestAProxySaysWhyItIsNotRenewed(t *testing.T) {
 		"px_1":       "It is not renewed: an earlier renewal is in review",
 		"px_2":       "It is not renewed: its renewal is on hold: ",
 		"px_retired": "It is not renewed: it was retired",
-		"px_never":   "It is never due",
+		"px_never":   "It is not renewed: its expiry is not known",
 		"px_failed":  "Its last renewal ended without renewing it: ",
 		"px_new":     "It was renewed, and no listing has shown the new expiry yet.",
 		"px_paid":    "Schedules skip it: a renewal for this expiry was paid",

@@ -306,7 +306,7 @@ func (v *proxiesView) addNamed(q accountRequest) error {
 func (s *proxyPages) listUncovered(q accountRequest, v *proxiesView) error {
 	v.Made = s.insight.uncovered(q.Context(), q.account)
 	all := v.Made.Value.Nearest
-	v.Cut = int64(len(all)) < v.Made.Value.Count
+	v.Cut = int64(len(all)+len(v.Made.Value.Endless)) < v.Made.Value.Count
 	if place, behind := placeAfter(q.URL.Query()); behind {
 		at, found := slices.BinarySearchFunc(all, place, func(a, b tables.ExpiryPlace) int {
 			if n := a.At.Compare(b.At); n != 0 {

@@ -1913,7 +1913,7 @@ export interface ListingShrunk extends CloudEvent {
  */
 export interface ListingUncoveredData {
   /**
-   * How many living proxies are in no schedule; 0 when there are none any more.
+   * How many living proxies no schedule renews, because they are in none or have no known expiry; 0 when there are none any more.
    */
   uncovered: number;
   /**
