@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -87,6 +88,38 @@ func TestTrap01APostIsNeverResent(t *testing.T) {
 	}
 	if requests.Load() != 2 {
 		t.Errorf("%d requests for two posts", requests.Load())
+	}
+}
+
+// A server closes a connection when it likes. net/http would send a GET again as it is, and the
+// provider refuses a nonce that it has seen.
+func TestAReadThatIsSentAgainHasANewNonce(t *testing.T) {
+	var mu sync.Mutex
+	seen := map[string]int{}
+	base := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen[r.Header.Get("X-API-Nonce")]++
+		if len(seen) == 2 && r.ContentLength == 0 && len(r.TransferEncoding) == 0 {
+			if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+				_ = conn.Close()
+			}
+			return
+		}
+		_, _ = io.WriteString(w, envelope("ok", `{"environment":"sandbox","currency":"USD","balance_cents":1,"cash_value":false}`))
+	})
+	c := clientOf(t, base)
+	for range 3 {
+		if _, err := c.Wallet(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for nonce, n := range seen {
+		if n != 1 || len(seen) != 4 {
+			t.Errorf("nonce %s was sent %d times, of %d", nonce, n, len(seen))
+		}
 	}
 }
 

@@ -47,12 +47,10 @@ func (c *Client) do(ctx context.Context, in *call) (out response) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
-	trace := newSentTrace()
-	req, err := c.request(httptrace.WithClientTrace(ctx, &trace.trace), in)
-	if err != nil {
-		return response{call: in, err: err}
+	resp, trace, err := c.send(ctx, in)
+	if err != nil && in.method == http.MethodGet && trace.reused.Load() && ctx.Err() == nil {
+		resp, trace, err = c.send(ctx, in) // the server may have closed the idle connection
 	}
-	resp, err := c.cfg.Transport.RoundTrip(req)
 	if err != nil {
 		return response{call: in, sent: trace.maybeSent(c.ownTransport, ctx.Err() != nil), err: c.clean(err)}
 	}
@@ -63,6 +61,18 @@ func (c *Client) do(ctx context.Context, in *call) (out response) {
 		out.err = c.clean(out.err)
 	}
 	return out
+}
+
+// send signs and sends a request once.
+func (c *Client) send(ctx context.Context, in *call) (*http.Response, *sentTrace, error) {
+	trace := newSentTrace()
+	req, err := c.request(httptrace.WithClientTrace(ctx, &trace.trace), in)
+	if err != nil {
+		trace.unsent = true
+		return nil, trace, err
+	}
+	resp, err := c.cfg.Transport.RoundTrip(req)
+	return resp, trace, err
 }
 
 var errTooLarge = errors.New("response body is over the limit")
@@ -100,8 +110,9 @@ func plainBody(body []byte, encoding string, limit int64) ([]byte, error) {
 	return bytes.TrimPrefix(body, []byte("\ufeff")), nil
 }
 
-// request builds and signs a request. net/http does not resend a POST that it has begun to
-// write, because GetBody is nil and the body has a wrapper. Header names are in canonical
+// request builds and signs a request. net/http does not resend a request that it has begun to
+// write, because GetBody is nil and the body has a wrapper; the body of a GET is empty. A second
+// request needs a new nonce (API: Signing). Header names are in canonical
 // form.
 func (c *Client) request(ctx context.Context, in *call) (*http.Request, error) {
 	escaped := c.basePath + in.path
@@ -126,14 +137,13 @@ func (c *Client) request(ctx context.Context, in *call) (*http.Request, error) {
 		Method: in.method, Host: c.base.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		URL: &url.URL{Scheme: c.base.Scheme, Host: c.base.Host, Path: decoded, RawPath: escaped, RawQuery: in.query},
 	}
-	if in.method == http.MethodPost {
+	if req.Body = io.NopCloser(bytes.NewReader(in.body)); in.method == http.MethodPost {
 		header["Content-Type"] = []string{"application/json"}
 		header["Idempotency-Key"] = []string{in.key}
 		if in.scenario != "" {
 			header["X-Service-Sandbox-Scenario"] = []string{in.scenario}
 		}
 		req.ContentLength = int64(len(in.body))
-		req.Body = io.NopCloser(bytes.NewReader(in.body))
 	}
 	return req.WithContext(ctx), nil
 }

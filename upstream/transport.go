@@ -80,6 +80,8 @@ type sentTrace struct {
 	conn        atomic.Pointer[countingConn]
 	before      atomic.Int64
 	earlierSent atomic.Bool // an earlier connection for this request has written bytes
+	reused      atomic.Bool // the connection was idle before
+	unsent      bool        // the request could not be built
 }
 
 func newSentTrace() *sentTrace {
@@ -102,6 +104,7 @@ func (t *sentTrace) gotConn(info httptrace.GotConnInfo) {
 		t.before.Store(counting.writes.Load())
 	}
 	t.conn.Store(counting)
+	t.reused.Store(info.Reused)
 	t.got.Store(true)
 }
 
@@ -115,6 +118,8 @@ func (t *sentTrace) wrote() bool {
 // connection may still send bytes.
 func (t *sentTrace) maybeSent(ownTransport, canceled bool) bool {
 	switch {
+	case t.unsent:
+		return false
 	case t.earlierSent.Load():
 		return true
 	case !t.got.Load():
