@@ -230,6 +230,7 @@ func truncate(w http.ResponseWriter, out reply) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(out.body)))
 	w.WriteHeader(out.status)
 	_, _ = w.Write(out.body[:len(out.body)/2])
+	_ = http.NewResponseController(w).Flush()
 	if conn, buf, err := http.NewResponseController(w).Hijack(); err == nil {
 		_ = buf.Flush()
 		_ = conn.Close()

@@ -1,8 +1,11 @@
 package sandbox_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -61,6 +64,28 @@ func TestFaultsLeadToOneCharge(t *testing.T) {
 		}
 	}
 	h.booksAgree(500000, "sandbox", want)
+}
+
+// A reader of the reply sees the first half of its body.
+func TestATruncatedReplyHasHalfItsBody(t *testing.T) {
+	h := start(t, nil)
+	h.fault(fault{"fault": "truncate", "path": "/api/v1/wallet"})
+	host := strings.TrimPrefix(h.s.SandboxURL(), "http://")
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_, _ = io.WriteString(conn, raw{method: http.MethodGet, target: "/api/v1/wallet"}.text(host, h.clock.Now()))
+	reply, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = reply.Body.Close() }()
+	body, err := io.ReadAll(reply.Body)
+	if !errors.Is(err, io.ErrUnexpectedEOF) || int64(len(body)) != reply.ContentLength/2 {
+		t.Errorf("%d bytes of %d: %v", len(body), reply.ContentLength, err)
+	}
 }
 
 func TestFaultsCountSkipAndClear(t *testing.T) {
