@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 
@@ -20,8 +21,11 @@ func CheckID(id string) error {
 	if id == "" {
 		return errors.New("the command has no id: give it one that you choose, and the same one when you send it again")
 	}
-	if len(id) > maxIDLength {
-		return fmt.Errorf("the command's id has %d bytes of at most %d", len(id), maxIDLength)
+	if n := utf8.RuneCountInString(id); n > maxIDLength {
+		return fmt.Errorf("the command's id has %d characters of at most %d", n, maxIDLength)
+	}
+	if fact.Bounded(id) != id {
+		return fmt.Errorf("the command's id has %d bytes, which no fact can hold: choose a shorter one", len(id))
 	}
 	if why := fact.Unprintable(id); why != "" {
 		return errors.New("the command's id " + why)

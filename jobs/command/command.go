@@ -18,8 +18,8 @@ import (
 const (
 	MaxCommandBytes = 128 << 10
 	MaxProxyIDs     = 5000
-	maxIDLength     = 128
-	// MaxIDBytes is the maximum length of the id of a proxy or an offer.
+	maxIDLength     = 128 // characters
+	// MaxIDBytes is the maximum length of the id of a proxy or an offer, in bytes.
 	MaxIDBytes = 256
 )
 

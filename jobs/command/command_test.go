@@ -128,7 +128,7 @@ func TestAMessageThatCannotBeAnsweredIsUnreadable(t *testing.T) {
 		`{"duration_days":30}`:                  "has no id",
 		`{"id":"","duration_days":30}`:          "has no id",
 		`{"id":7,"duration_days":30}`:           "has no id",
-		`{"id":"` + strings.Repeat("x", 129) + `","duration_days":30}`:                 "129 bytes of at most 128",
+		`{"id":"` + strings.Repeat("x", 129) + `","duration_days":30}`:                 "129 characters of at most 128",
 		`{"id":"a\nb","duration_days":30}`:                                             "cannot be printed",
 		`{"id":"a\uffa0","duration_days":30}`:                                          "U+FFA0",
 		`{"id":"a` + strings.Repeat("\u0301", 50) + `","duration_days":30}`:            "combining marks",

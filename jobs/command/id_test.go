@@ -15,6 +15,7 @@ func TestIDsThatLookAlikeAreRefused(t *testing.T) {
 	for id, says := range map[string]string{
 		" x": "begins or ends with a blank", "x ": "begins or ends with a blank", "x\u00a0": "cannot be printed", "\u3000x": "cannot be printed", "x\t": "cannot be printed",
 		"e\u0301": `use "\u00e9"`, "\u212b": "not in Unicode NFC", "x y": "", "\u00e9": "", "北京-1": "",
+		strings.Repeat("\u00e9", 128): "", strings.Repeat("\u00e9", 129): "129 characters of at most 128", strings.Repeat("𠀀", 126): "504 bytes",
 	} {
 		err := CheckID(id)
 		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
