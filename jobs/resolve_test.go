@@ -283,3 +283,50 @@ func TestACorrectedDenialIsExpectedByTheLastPrice(t *testing.T) {
 	check(t, err)
 	h.settled(600, 0)
 }
+
+// A review that was answered as not charged is retried like a refusal, unless the provider shows a
+// charge by now.
+func TestWhatWasAnsweredAsNotChargedIsRetried(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	deny := func(id string) {
+		check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(false), By: "ada", Reason: "the provider says so"}))
+	}
+	lost := map[string]any{"code": "idempotency_unresolved", "http_status": 409}
+	h.fault(renew, "code", lost)
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
+	h.await("keep", fact.StateReview)
+	deny("keep/0001")
+	h.await("keep", fact.StateResolved)
+	if n, err := h.runner.Retry(t.Context(), "keep", "ada", "again"); err != nil || n != 1 {
+		t.Fatalf("%d %v", n, err)
+	}
+	s := h.await("keep", fact.StateCompleted)
+	if o := s.Operations[len(s.Operations)-1]; o.ChargedCents != 600 || o.IdempotencyKey == s.Operations[0].IdempotencyKey {
+		t.Errorf("%+v", s.Operations)
+	}
+	h.fault(orders, "code", lost)
+	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
+	h.await("buy", fact.StateReview)
+	deny("buy/1")
+	if n, err := h.runner.Retry(t.Context(), "buy/1", "ada", "again"); err != nil || n != 1 {
+		t.Fatalf("%d %v", n, err)
+	}
+	h.await("buy", fact.StateDelivered)
+	h.settled(900, 0)
+
+	h.fault(renew, "code", lost)
+	h.renew(`{"id":"paid","duration_days":30,"proxy_ids":["px_3"]}`)
+	h.await("paid", fact.StateReview)
+	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: "paid/0001", Charged: new(true), ChargedCents: 300, By: "ada", Reason: "shown"}))
+	if n, err := h.runner.Retry(t.Context(), "paid", "ada", "again"); err == nil || n != 0 {
+		t.Errorf("what was charged is sent again: %d %v", n, err)
+	}
+	h.fault(renew, "code", map[string]any{"code": "proxy_endpoint_unavailable", "http_status": 503, "executed": true})
+	h.renew(`{"id":"late","duration_days":30,"proxy_ids":["px_4"]}`)
+	h.await("late", fact.StateReview)
+	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: "late/0001", Charged: new(false), AgainstEvidence: true, By: "ada", Reason: "a mistake"}))
+	if n, err := h.runner.Retry(t.Context(), "late", "ada", "again"); err == nil || n != 0 || !strings.Contains(err.Error(), "against its answer: px_4 expires") {
+		t.Errorf("what the evidence shows as charged is sent again: %d %v", n, err)
+	}
+}

@@ -112,6 +112,7 @@ func taken() map[[2]fact.State][]fact.Fact {
 		{fact.StateReview, fact.StateReview}:     renewal(review, resolved("x/1", "px_1", "not_charged", 0)),
 		{fact.StateReview, fact.StateResolved}:   sent(review, resolved("x/1", "", "not_charged", 0)),
 		{fact.StatePartial, fact.StatePartial}:   renewal(partial, resolved("x/1", "px_2", "charged", 300)),
+		{fact.StateResolved, fact.StateResolved}: sent(review, resolved("x/1", "", "not_charged", 0), resolved("x/1", "", "not_charged", 0, planned("x/1~2", 2))),
 		{fact.StateRejected, fact.StateRejected}: sent(rejected, resolved("x/1", "", "not_charged", 0, planned("x/1~2", 2))),
 	}
 }

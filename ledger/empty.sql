@@ -34,6 +34,7 @@ INSERT INTO "goose_db_version" ("id", "version_id", "is_applied") VALUES (25, 24
 INSERT INTO "goose_db_version" ("id", "version_id", "is_applied") VALUES (26, 25, 1);
 INSERT INTO "goose_db_version" ("id", "version_id", "is_applied") VALUES (27, 26, 1);
 INSERT INTO "goose_db_version" ("id", "version_id", "is_applied") VALUES (28, 27, 1);
+INSERT INTO "goose_db_version" ("id", "version_id", "is_applied") VALUES (29, 28, 1);
 CREATE TABLE journal (
     seq       INTEGER PRIMARY KEY,
     type      TEXT    NOT NULL,
@@ -122,6 +123,7 @@ INSERT INTO "arrows" ("from_state", "to_state") VALUES ('open', 'refunded');
 INSERT INTO "arrows" ("from_state", "to_state") VALUES ('open', 'review');
 INSERT INTO "arrows" ("from_state", "to_state") VALUES ('partial', 'partial');
 INSERT INTO "arrows" ("from_state", "to_state") VALUES ('rejected', 'rejected');
+INSERT INTO "arrows" ("from_state", "to_state") VALUES ('resolved', 'resolved');
 INSERT INTO "arrows" ("from_state", "to_state") VALUES ('review', 'resolved');
 INSERT INTO "arrows" ("from_state", "to_state") VALUES ('review', 'review');
 INSERT INTO "arrows" ("from_state", "to_state") VALUES ('sending', 'completed');

@@ -97,7 +97,8 @@ func (d *Desk) Cancel(ctx context.Context, id, by, reason string, as ...inspect.
 	return n, err
 }
 
-// Retry repeats operations that ended without a charge. Each becomes a new operation under
+// Retry repeats operations that ended without a charge: refused by the provider, or in review and
+// answered as not charged. Each becomes a new operation under
 // a new generation of the key. It returns the number of operations repeated.
 func (d *Desk) Retry(ctx context.Context, id, by, reason string, as ...inspect.As) (int, error) {
 	return d.retry(ctx, targetOf(id, as), signature{by, reason}, func(fact.Operation) error { return nil })
@@ -123,18 +124,24 @@ func (d *Desk) RetryUnrepeated(ctx context.Context, id, by, reason string, as ..
 const maxLaterChecked = 100
 
 // unrenewed returns a RefusedError if a later operation has renewed, or may renew, a proxy
-// of this operation.
+// of this operation. It returns errLeaveAlone if a line was answered and sent again by itself.
 func (d *Desk) unrenewed(ctx context.Context, o fact.Operation) error {
 	lines, err := d.c.Ledger.Operations.Lines(ctx, o.ID)
 	if err != nil {
 		return err
 	}
 	for _, x := range lines {
+		if x.State != fact.LineNotCharged {
+			continue
+		}
 		later, err := d.c.Ledger.Operations.NamedAfter(ctx, x.ProxyID, o, maxLaterChecked)
 		if err != nil {
 			return err
 		}
 		for _, l := range later {
+			if o.State == fact.StateResolved && l.CommandID == o.CommandID {
+				return errLeaveAlone
+			}
 			if l.State != fact.StateRejected && l.State != fact.StateFailed {
 				return command.Refuse("%s: a later command, %s, renews %s and is %s", o.ID, l.CommandID, x.ProxyID, l.State)
 			}
@@ -144,8 +151,13 @@ func (d *Desk) unrenewed(ctx context.Context, o fact.Operation) error {
 }
 
 func (d *Desk) retry(ctx context.Context, of target, by signature, may func(fact.Operation) error) (int, error) {
-	return d.each(ctx, "retried", of, by, func(o fact.Operation, ref fact.Ref) (fact.Fact, error) {
-		if err := may(o); err != nil {
+	charged := ""
+	n, err := d.each(ctx, "retried", of, by, func(o fact.Operation, ref fact.Ref) (fact.Fact, error) {
+		if o.State == fact.StateResolved && (!inspect.MayGoAgain(o) || o.Kind.MakesOrder() && o.ChargedCents > o.RefundedCents) {
+			charged = o.ID
+			return nil, errLeaveAlone
+		}
+		if err := errors.Join(may(o), d.stillNotCharged(ctx, o)); err != nil {
 			return nil, err
 		}
 		next, err := inspect.NextGeneration(ctx, d.c.Ledger, d.c.Binding(), o, fact.LineNotCharged)
@@ -153,13 +165,44 @@ func (d *Desk) retry(ctx context.Context, of target, by signature, may func(fact
 			return nil, err
 		}
 		reason := by.reason
-		if o.Reason != "" { // keep the reason of the first refusal
+		switch {
+		case o.Reason == "":
+		case o.State == fact.StateResolved:
+			reason = fact.Bounded(reason + "; it had been answered: " + o.Reason)
+		default: // keep the reason of the first refusal
 			reason = fact.Bounded(reason + "; it had been refused: " + o.Reason)
 		}
 		return fact.OperationResolved{
 			Ref: ref, By: by.by, Reason: reason, User: fact.UserOf(ctx), Outcome: "not_charged", SendAgain: []fact.Planned{next.Planned}, DurationDays: next.Days,
 		}, nil
-	}, fact.StateRejected)
+	}, fact.StateRejected, fact.StateResolved)
+	if refused := (*command.RefusedError)(nil); charged != "" && n == 0 && errors.As(err, &refused) {
+		return 0, command.Refuse("%s was charged: only what was not charged can be retried", charged)
+	}
+	return n, err
+}
+
+// stillNotCharged returns a RefusedError if a review was answered as not charged, and the provider
+// shows otherwise by now, or cannot be asked. It returns nil for an operation that was refused.
+func (d *Desk) stillNotCharged(ctx context.Context, o fact.Operation) error {
+	if o.State != fact.StateResolved {
+		return nil
+	}
+	if err := errors.Join(d.c.MaySendAgain(ctx, o), d.unrenewed(ctx, o)); err != nil {
+		return err
+	}
+	e, err := d.c.Evidence(ctx, o.ID)
+	if err != nil {
+		return err
+	}
+	shown, unread := e.ChargedSince()
+	switch {
+	case len(shown) > 0:
+		return command.Refuse("the evidence says that %s was charged, against its answer: %s. See `perennial reviews correct --help`", o.ID, strings.Join(shown, "; "))
+	case unread != "":
+		return command.Refuse("%s, so %s may have been charged, and a retry could pay twice. Try again later", unread, o.ID)
+	}
+	return nil
 }
 
 var errLeaveAlone = errors.New("left alone")

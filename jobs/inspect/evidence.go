@@ -454,12 +454,25 @@ func (e *Evidence) answersOf(ctx context.Context, l *ledger.Ledger, b fact.Bindi
 // charge proves nothing. It returns "" if everything was read. If proxyID is not "", only that
 // proxy counts.
 func (e *Evidence) Unread(proxyID string) string {
+	return e.unread(func(x ExpiryEvidence) bool { return x.open() && (proxyID == "" || x.ProxyID == proxyID) })
+}
+
+// ChargedSince is Charged and Unread for the lines of a review that was answered as not charged.
+func (e *Evidence) ChargedSince() (shown []string, unread string) {
+	of := func(x ExpiryEvidence) bool { return x.State == string(fact.LineNotCharged) }
+	return e.charged(of), e.unread(of)
+}
+
+func (x ExpiryEvidence) open() bool {
+	return x.State == string(fact.LinePending) || x.State == string(fact.LineUnresolved)
+}
+
+func (e *Evidence) unread(of func(ExpiryEvidence) bool) string {
 	if e.Kind.MakesOrder() && e.OrderNo == "" && (e.FirstSentAt != nil || e.Ambiguous > 0) && !e.OrdersRead {
 		return "the provider's orders could not all be read"
 	}
 	for _, x := range e.Expiries {
-		open := x.State == string(fact.LinePending) || x.State == string(fact.LineUnresolved)
-		if open && (proxyID == "" || x.ProxyID == proxyID) && !x.read {
+		if of(x) && !x.read {
 			return "the expiry of " + x.ProxyID + " could not be read"
 		}
 	}
@@ -473,9 +486,12 @@ const chargedMost = 3
 // orders that no other operation explains. If proxyID is not "", it considers only the
 // expiry of that proxy.
 func (e *Evidence) Charged(proxyID string) (shown []string) {
+	return e.charged(func(x ExpiryEvidence) bool { return x.open() && (proxyID == "" || x.ProxyID == proxyID) })
+}
+
+func (e *Evidence) charged(of func(ExpiryEvidence) bool) (shown []string) {
 	for _, x := range e.Expiries {
-		open := x.State == string(fact.LinePending) || x.State == string(fact.LineUnresolved)
-		if open && (proxyID == "" || x.ProxyID == proxyID) && x.Moved != nil && *x.Moved {
+		if of(x) && x.Moved != nil && *x.Moved {
 			shown = append(shown, fmt.Sprintf("%s expires %s and expired %s before", x.ProxyID, x.Now.UTC().Format(time.RFC3339), x.Before.UTC().Format(time.RFC3339)))
 		}
 	}
