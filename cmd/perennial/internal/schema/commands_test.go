@@ -27,8 +27,12 @@ var unsaid = []struct {
 	why  string
 	find func(map[string]any) bool
 }{
-	{"lengths are in bytes, and maxLength counts characters", func(c map[string]any) bool {
+	{"lengths are in bytes, except of a command's id, and maxLength counts characters", func(c map[string]any) bool {
 		return anyText(c, func(bound int, text string) bool { return len(text) > bound && utf8.RuneCountInString(text) <= bound })
+	}},
+	{"a fact cannot hold an id of more than 500 bytes", func(c map[string]any) bool {
+		id, _ := c["id"].(string)
+		return fact.Bounded(id) != id
 	}},
 	{"ids of commands are in Unicode NFC", func(c map[string]any) bool {
 		id, _ := c["id"].(string)
@@ -168,7 +172,7 @@ var texts = rapid.SampledFrom([]string{
 	"a", "px_1", "px_2", "off_1", "off_2", "a b", "=1+1", "Größe", "日本", "", " ", "\x00", "a\n", "a\u200b", "\ufffd", "\U000e0001", "e\u0301",
 	"a" + strings.Repeat("\u0301", 4), "a" + strings.Repeat("\u0301", 5), "\u0301\u0903\u0301\u0301\u0301\u0301",
 	strings.Repeat("a", 128), strings.Repeat("a", 129), strings.Repeat("b", 256), strings.Repeat("b", 257),
-	strings.Repeat("é", 64), strings.Repeat("é", 65), strings.Repeat("é", 128), strings.Repeat("é", 129),
+	strings.Repeat("é", 64), strings.Repeat("é", 65), strings.Repeat("é", 128), strings.Repeat("é", 129), strings.Repeat("𠀀", 125), strings.Repeat("𠀀", 126),
 })
 
 var (

@@ -45,7 +45,7 @@ func anyText(c map[string]any, found func(bound int, text string) bool) bool {
 		text, ok := v.(string)
 		return ok && found(bound, text)
 	}
-	if is(maxCommandID, c["id"]) || is(command.MaxIDBytes, c["offer_code"]) {
+	if is(command.MaxIDBytes, c["offer_code"]) {
 		return true
 	}
 	ids, _ := c["proxy_ids"].([]any)
