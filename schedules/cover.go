@@ -110,6 +110,39 @@ func (s *uncovered) countUncovered(ctx context.Context) {
 	}
 }
 
+const (
+	lateWithin = 24 * time.Hour
+	lateLooked = 2000 // proxies that Late looks at; a fleet with more is in trouble anyway
+)
+
+// Late counts the proxies that expire within a day, or within half of their schedule's renew_before,
+// although a schedule should have renewed them: every renewal failed, was refused, or was never
+// made. It leaves out proxies that are being renewed or in review, and those of a schedule whose
+// status says why it renews them not: it is paused, fails, needs an approval, lacks money, or is
+// still at it. A schedule with keep lets proxies expire on purpose.
+func (s *Sweeper) Late(ctx context.Context, all []Status) (n int64, err error) {
+	coverage, err := plans.NewCoverage(s.Schedules, nil, s.ReadFile)
+	if err != nil {
+		return 0, nil //nolint:nilerr // a run of the schedule fails and says so
+	}
+	excused := map[string]bool{}
+	for _, one := range all {
+		excused[one.Schedule] = one.Paused != nil || one.Problem != "" || one.Plan != "" || one.StillOverLimit > 0 || one.Left != nil
+	}
+	now := s.providerNow()
+	page, err := s.Ledger.Fleet.PricedPage(ctx, tables.ExpiryPlace{At: now}, now.Add(lateWithin), lateLooked)
+	for _, p := range page {
+		late := coverage.State(p, now) == plans.ProxyDue
+		for _, of := range coverage.AllOf(p.Proxy) {
+			late = late && !excused[of.Name] && of.Keep.AtLeast == 0 && p.LastsUntil().Before(now.Add(of.RenewBefore/2))
+		}
+		if late {
+			n++
+		}
+	}
+	return n, err
+}
+
 // byExpiry compares the expiries of proxies. A proxy without an expiry comes last.
 func byExpiry(a, b tables.Proxy) int {
 	switch {

@@ -157,3 +157,35 @@ func TestACoverageNamesTheScheduleAndThePrice(t *testing.T) {
 	from, until := first.DueOn(noon, noon.Add(24*time.Hour), noon)
 	want(t, "today with what was due", []time.Time{from.UTC(), until}, []time.Time{time.Unix(0, 0).UTC(), noon.Add(96 * time.Hour)})
 }
+
+// Whatever kept a schedule from renewing a proxy, the proxy is counted before it expires.
+func TestAProxyThatExpiresSoonAndWasNotRenewedIsLate(t *testing.T) {
+	h := newRig(t, map[string]string{"px_1": "20h", "px_2": "26h", "px_3": "900h"}, keepalive())
+	check(t, h.lister.WaitPass(t.Context()))
+	late := func(change func(*Status)) int64 {
+		all, err := h.List(t.Context())
+		check(t, err)
+		if change != nil {
+			change(&all[0])
+		}
+		n, err := h.Late(t.Context(), all)
+		check(t, err)
+		return n
+	}
+	want(t, "no run yet", late(nil), 1)
+	want(t, "a paused schedule says why", late(func(s *Status) { s.Paused = &tables.SchedulePause{By: "ann"} }), 0)
+	want(t, "a run that lacks money says why", late(func(s *Status) { s.StillOverLimit = 1 }), 0)
+	p, err := h.Ledger.Fleet.Proxy(t.Context(), "px_1")
+	check(t, err)
+	renewal(t, h.Ledger, 1, "px_1", "failed", 300, *p.ExpiresAt)
+	want(t, "its renewal failed", late(nil), 1)
+	h.watch.add(7 * time.Hour)
+	want(t, "the next one is near", late(nil), 2)
+	renewal(t, h.Ledger, 2, "px_1", "succeeded", 300, *p.ExpiresAt)
+	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Stale("px_1") }))
+	want(t, "it is renewed", late(nil), 1)
+	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.ProxyRetired{ProxyID: "px_2", By: "ada", Reason: "not needed"})
+	}))
+	want(t, "the other is retired", late(nil), 0)
+}

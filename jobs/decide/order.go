@@ -26,16 +26,15 @@ func decideOrder(op Operation, h OrderRead) Decision {
 	doubts := Money(op, o, &state)
 	delivered := o.Delivery.Present && o.Delivery.Complete && o.Delivery.Available
 	charged, refunded := op.ChargedCents+state.ChargedCents, op.RefundedCents+state.RefundedCents
-	pending, long := pends(o, state, refunded), unchangedFor(op, o, settlingMost)
-	back := refunded > 0 && o.Refund != nil && o.Refund.RefundedAt != nil
+	pending := pends(o, state, refunded)
 	var d Decision
 	switch {
-	case delivered && charged > 0 && (!pending || long || foreignRefund(op, o, state.ReadAt)):
+	case delivered && charged > 0 && (!pending || !mayCome(op, o, state.ReadAt)):
 		f := deliveredFact(op, o, state, charged)
 		d, doubts = Decision{Facts: []fact.Fact{f}}, append(doubts, doubtsOf(op, o, f, charged, refunded, pending)...)
 	case o.InProgress() && !unchangedFor(op, o, stalled):
 		d = progressed(state, h.Now.Add(max(seconds(*o.PollAfterSeconds), h.PollFloor)), "")
-	case pending, back:
+	case pending, refunded > 0 && o.Refund != nil && o.Refund.RefundedAt != nil:
 		d = decideRefund(op, h, state, pending)
 	default:
 		d = reviewWithMoney(op, o, state, whyStuck(op, o, charged == 0))
@@ -393,6 +392,11 @@ func refunds(op Operation, o upstream.Order, state *fact.OrderState, doubt func(
 // currency. It is not booked, and waiting does not change that.
 func foreignRefund(op Operation, o upstream.Order, read *time.Time) bool {
 	return returned(o, read) && o.Refund.Currency != op.Binding.Currency
+}
+
+// mayCome reports whether it is worth waiting for a pending refund.
+func mayCome(op Operation, o upstream.Order, read *time.Time) bool {
+	return !unchangedFor(op, o, settlingMost) && !foreignRefund(op, o, read)
 }
 
 // pends reports whether the refund object announces more than is booked.

@@ -86,10 +86,19 @@ func (p *planner) barred(proxy tables.Proxy) (endings int, why string, err error
 		return ended.All, "", nil
 	case ended.ShortOfMoney && p.in.Now.Before(ended.LastExcused.Add(Backoff)):
 		return ended.All, ReasonWallet, nil
-	case n > 0 && p.in.Now.Before(ended.LastCounted.Add(Backoff<<n)), p.in.Now.Before(ended.LastExcused.Add(Backoff)):
+	case n > 0 && p.in.Now.Before(ended.LastCounted.Add(backoff(n, proxy.ExpiresAt.Sub(ended.LastCounted)))), p.in.Now.Before(ended.LastExcused.Add(Backoff)):
 		return ended.All, ReasonBackoff, nil
 	}
 	return ended.All, "", nil
+}
+
+// backoff returns how long a proxy waits after its n-th counted ending. If it expires soon, it waits
+// for a quarter of the time that was left, so that it is tried, and reviewed, before it expires.
+func backoff(n int, left time.Duration) time.Duration {
+	if left <= 0 {
+		return Backoff << n
+	}
+	return min(Backoff<<n, max(Backoff, left/4))
 }
 
 // paidFor returns why a proxy must not be paid for again. It returns "" if there is no reason. It

@@ -38,7 +38,7 @@ const (
 	ReasonRenewed   = "a renewal for this expiry was paid, and the expiry has not moved: if it stays so, see `perennial ledger reconcile`; `perennial renew` pays again"
 	ReasonNotShown  = "it was renewed within the hour, and the provider may not show the new expiry yet"
 	ReasonUnread    = "its last renewal has ended, and its expiry has not been read since"
-	ReasonBackoff   = "its last renewals ended without renewing it: it is tried again after 30 minutes, and after twice as long each further time"
+	ReasonBackoff   = "its last renewals ended without renewing it: it is tried again after 30 minutes, and after twice as long each further time, or sooner if it expires soon"
 	ReasonInVain    = "a renewal of it was paid, and it has expired all the same: it is in review (`perennial reviews list`)"
 	ReasonPerson    = "five renewals ended without renewing it: it is in review (`perennial reviews list`)"
 	ReasonUnpriced  = "its price is not known: another of its kind is renewed first"

@@ -254,6 +254,22 @@ func TestAFailedRenewalIsRetriedThenNeedsAPerson(t *testing.T) {
 	want(t, "included", w.plan(t).ids(), []string{"px_1"})
 }
 
+// A proxy that expires in six hours is tried five times, and is reviewed while it lives.
+func TestAFailedRenewalIsRetriedSoonerIfTheProxyExpiresSoon(t *testing.T) {
+	one := px("px_1", 6*time.Hour)
+	w := newWorld(t, keepalive(), one)
+	for n := 1; n <= MaxEndings; n++ {
+		renewal(t, w.ledger, n, "px_1", "failed", 300, *one.ExpiresAt)
+		for w.Now = w.watch.Now(); w.plan(t).why("px_1") == ReasonBackoff; w.Now = w.watch.Now() {
+			w.watch.add(time.Minute)
+		}
+	}
+	want(t, "reason", w.plan(t).why("px_1"), ReasonPerson)
+	if left := one.ExpiresAt.Sub(w.Now); left < time.Hour {
+		t.Errorf("%s are left for the operator", left)
+	}
+}
+
 // A fact has one estimate for a command with several proxies.
 func TestARecordedPlanAddsUpToItsEstimate(t *testing.T) {
 	command := json.RawMessage(`{"id":"a","duration_days":30,"proxy_ids":["px_1","px_2","px_3"]}`)

@@ -2,6 +2,12 @@ package planted
 
 // fleetBugs undo the fixes of sweeps, days and lists.
 var fleetBugs = []bug{
+	{name: "a proxy without an expiry needs no schedule", in: "schedules.Uncovered", run: "TestUncoveredIsWhatLives",
+		old: "return f.WithoutExpiry(ctx, yield)", new: "return nil"},
+	{name: "a failed renewal is tried again after the proxy has expired", in: "plans.backoff", run: "TestAFailedRenewalIsRetriedSooner",
+		old: "if left <= 0 {", new: "if left > 0 || left <= 0 {"},
+	{name: "a proxy that nobody renewed needs nobody", in: "schedules.Sweeper.Late", run: "TestAProxyThatExpiresSoon",
+		old: "\t\tif late {\n", new: "\t\tif late && n < 0 {\n"},
 	{trap: 51, name: "midnight is what time.Date says", in: "fact.Midnight",
 		old: "\treturn FirstShown(time.Date(year, month, day, 0, 0, 0, 0, time.UTC), zone)\n",
 		new: "\treturn time.Date(year, month, day, 0, 0, 0, 0, zone)\n"},

@@ -3,9 +3,12 @@ package planted
 // upstreamBugs change the provider's client: what it sends, and what it reads from a reply.
 var upstreamBugs = []bug{
 	{trap: 1, name: "net/http may resend (GetBody)", in: "upstream.Client.request",
-		old: "\t\treq.Body = io.NopCloser(bytes.NewReader(in.body))\n",
-		new: "\t\treq.Body = io.NopCloser(bytes.NewReader(in.body))\n\t\treq.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(in.body)), nil }\n"},
-	{trap: 1, name: "redirects are followed", in: "upstream.Client.do",
+		old: "\treturn req.WithContext(ctx), nil\n",
+		new: "\treq.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(in.body)), nil }\n\treturn req.WithContext(ctx), nil\n"},
+	{name: "net/http repeats a read with its nonce", in: "upstream.Client.request", run: "TestAReadThatIsSentAgain",
+		old: "req.Body = io.NopCloser(bytes.NewReader(in.body)); in.method",
+		new: "req.Body = nil; in.method"},
+	{trap: 1, name: "redirects are followed", in: "upstream.Client.send",
 		old: "resp, err := c.cfg.Transport.RoundTrip(req)",
 		new: "resp, err := (&http.Client{Transport: c.cfg.Transport}).Do(req)"},
 	{trap: 1, name: "a connection that broke off sent nothing", in: "upstream.sentTrace.maybeSent",

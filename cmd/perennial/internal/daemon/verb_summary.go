@@ -190,6 +190,11 @@ func addSchedules(ctx context.Context, s *schedules.Sweeper, v *verbs.Summary) e
 		}
 	}
 	v.Needs = v.Needs.WithSchedules(all)
+	late, err := s.Late(ctx, all)
+	if err != nil {
+		return err
+	}
+	v.Needs.Late = &late
 	if len(all) == 0 || v.Expiring == nil {
 		return nil
 	}

@@ -281,6 +281,7 @@ type Needs struct {
 	PausedSchedules *int64 `json:"paused_schedules" doc:"Schedules that are paused."`
 	Failing         *int64 `json:"failing_schedules" doc:"Schedules whose run fails, or whose match selects no proxy."`
 	OverLimit       *int64 `json:"over_limit,omitempty" doc:"Due proxies that the last runs skipped because of a budget, the account's limit or the wallet."`
+	Late            *int64 `json:"late,omitempty" doc:"Proxies that expire within a day although a schedule should have renewed them, and no other count says why."`
 	Uncovered       *int64 `json:"uncovered" doc:"Living proxies that no schedule renews, by the last listing: they are in none, or have no known expiry."`
 	Findings        *int64 `json:"findings" doc:"Differences between the books and the provider."`
 }
@@ -337,6 +338,7 @@ func (n Needs) Parts() (parts []Need) {
 		{n.PausedSchedules, Need{One: "paused schedule", More: "paused schedules", Command: "schedules list", Page: "schedules"}},
 		{n.Failing, Need{One: "schedule that renews nothing", More: "schedules that renew nothing", Command: "schedules list", Page: "schedules"}},
 		{n.OverLimit, Need{One: "proxy skipped for a budget or the wallet", More: "proxies skipped for a budget or the wallet", Command: "schedules list", Page: "schedules"}},
+		{n.Late, Need{One: "proxy that expires soon and was not renewed", More: "proxies that expire soon and were not renewed", Command: "proxies list --within 1d", Page: "proxies"}},
 		{n.Uncovered, Need{One: "proxy that no schedule renews", More: "proxies that no schedule renews", Command: "proxies list --uncovered", Page: "proxies"}},
 		{n.Findings, Need{One: "difference from the provider", More: "differences from the provider", Command: "ledger reconcile", Page: "money"}},
 	} {

@@ -71,7 +71,7 @@ func (s *insight) countNeeds(ctx context.Context, a Account) (n accountNeeds, er
 	glance, shown := s.glance(ctx, a), askNow(ctx, s.figures, a, verbs.Show, struct{}{})
 	n.Known, n.Asked = glance.problem() == "", glance.Pending()
 	if n.Known {
-		n.Uncovered = glance.Value.Needs.Uncovered
+		n.Uncovered, n.Late = glance.Value.Needs.Uncovered, glance.Value.Needs.Late
 		n.Findings = findings(glance.Value, s.compared(a, shown))
 	}
 	if err := n.read(ctx, a.Ledger(), s.Clock()); err != nil {
