@@ -76,7 +76,11 @@ func (t projector) applyOpened(r chain.Row, f fact.LedgerOpened) error {
 		return err
 	}
 	t.w.booked = t.bookedAt(r)
-	return t.book(r, transfer{kind: "funding", debit: "wallet", credit: "funding", cents: f.OpeningCents})
+	m := transfer{kind: "funding", debit: "wallet", credit: "funding", cents: f.OpeningCents}
+	if m.cents < 0 { // the account is overdrawn
+		m.debit, m.credit, m.cents = m.credit, m.debit, -m.cents
+	}
+	return t.book(r, m)
 }
 
 func (t projector) applyRecorded(r chain.Row, f fact.LedgerRecorded) error {

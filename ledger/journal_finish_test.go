@@ -340,3 +340,15 @@ func TestAnOrderThatWasFoundHasItsProxies(t *testing.T) {
 	}
 	b.proves()
 }
+
+// The API does not say that a wallet holds at least nothing.
+func TestAnOverdrawnAccountOpensItsLedger(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(-500), accepted(fact.KindRenewal, "r1/0001", "px_1"), sending("r1/0001", 1), settled("r1/0001", "completed", line("px_1", "succeeded", 300, 0)))
+	balance, err := b.Money.Balance(t.Context(), "main")
+	if check(t, err); balance.WalletCents != -800 || balance.FundingCents != -500 || balance.ChargedCents != 300 {
+		t.Errorf("%+v", balance)
+	}
+	_, err = b.Verify(t.Context())
+	check(t, err)
+}

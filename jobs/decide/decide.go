@@ -206,7 +206,7 @@ func Decide(op Operation, h Happened) Decision {
 func decideDue(op Operation, h Due) Decision {
 	if op.Ambiguous == 0 {
 		if h.NotAfter != nil && h.Now.After(*h.NotAfter) {
-			return rejected(op, Verdict{code: "not_after", Reason: "not_after has passed and nothing was sent: nothing was charged"})
+			return rejected(op, Verdict{code: "not_after", Reason: "not_after has passed and no attempt was executed: nothing was charged"})
 		}
 		return Decision{Send: true}
 	}
