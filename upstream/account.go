@@ -20,9 +20,9 @@ type Account struct {
 func (c *Client) Account(ctx context.Context) (Account, error) {
 	return getOne(ctx, c, accountPath, "", func(o *object, e *Envelope) Account {
 		o.need("account_id")
-		a := Account{AccountID: o.text("account_id"), Email: o.text("email"), Status: o.text("status"), Received: e.received()}
+		a := Account{AccountID: o.text("account_id"), Email: o.described("email"), Status: o.described("status"), Received: e.received()}
 		a.EmailVerified, _ = as[bool](o.raw("email_verified"))
-		a.CreatedAt, _ = parseTime(o.text("created_at"))
+		a.CreatedAt, _ = parseTime(o.described("created_at"))
 		return a
 	})
 }

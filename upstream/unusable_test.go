@@ -222,3 +222,13 @@ func TestTrap65NoValueOfAListsEntryReachesAnother(t *testing.T) {
 		}
 	}
 }
+
+// The document gives no types of an account's fields, and only account_id is needed.
+func TestTrap65AnAccountIsReadWhateverDescribesIt(t *testing.T) {
+	for _, value := range []string{`{"state":"active"}`, `["active"]`, `true`, `1`, `null`} {
+		a, err := getting(t, `{"account_id":"acc_1","email":`+value+`,"email_verified":`+value+`,"status":`+value+`,"created_at":`+value+`}`).Account(t.Context())
+		if err != nil || a.AccountID != "acc_1" {
+			t.Errorf("%s: %+v %v", value, a, err)
+		}
+	}
+}
