@@ -369,6 +369,11 @@ func TestTrap41TheSecretIsNeverPrinted(t *testing.T) {
 	if strings.Contains(fmt.Sprintf("%+v", r), testSecret) {
 		t.Error("an echoed secret came out")
 	}
+	body := `{"success":false,"code":"c_` + testSecret + `","message":"seen ` + testSecret + `","trace_id":"tr-` + testSecret + `"}`
+	r = clientOf(t, serve(t, answering(503, body))).Post(context.Background(), renewWrite)
+	if text := fmt.Sprintf("%+v", r); strings.Contains(text, testSecret) || r.Code == "" || r.TraceID == "" {
+		t.Errorf("a secret without a word before it came out: %s", text)
+	}
 }
 
 // An intermediary may add either without being asked. A body that cannot be decompressed, or

@@ -159,6 +159,19 @@ func (c *Client) clean(err error) error {
 	return unquoted(err)
 }
 
+// withhold removes texts that contain the API Secret. The provider knows it, and a text may be kept
+// in journals and logs.
+func (c *Client) withhold(e *Envelope) {
+	for _, text := range []*string{&e.Message, &e.TraceID} {
+		if strings.Contains(*text, c.secret()) {
+			*text = withheldText
+		}
+	}
+	if strings.Contains(string(e.Code), c.secret()) {
+		e.Code = withheldCode
+	}
+}
+
 func (c *Client) exchange(ctx context.Context, in *call) response {
 	a := c.do(ctx, in)
 	switch {
@@ -173,6 +186,7 @@ func (c *Client) exchange(ctx context.Context, in *call) response {
 		if a.envelope, err = DecodeEnvelope(a.body); err != nil {
 			a.failure = err.Error()
 		}
+		c.withhold(&a.envelope)
 	}
 	if strings.Contains(a.envelope.Message, c.secret()) {
 		a.envelope.Message = "(withheld)"
