@@ -115,11 +115,11 @@ const (
 	lateLooked = 2000 // proxies that Late looks at; a fleet with more is in trouble anyway
 )
 
-// Late counts the proxies that expire within a day, or within half of their schedule's renew_before,
-// although a schedule should have renewed them: every renewal failed, was refused, or was never
-// made. It leaves out proxies that are being renewed or in review, and those of a schedule whose
-// status says why it renews them not: it is paused, fails, needs an approval, lacks money, or is
-// still at it. A schedule with keep lets proxies expire on purpose.
+// Late counts the proxies that expire within a day although a schedule should have renewed them: each
+// renewal failed, was refused, or was never made. If half of renew_before is less than a day, that
+// time applies. Late leaves out proxies that are being renewed or in review. It also leaves out those
+// of a schedule whose status gives the reason: it is paused, fails, needs approval, lacks money, or
+// its run continues. A schedule with keep lets proxies expire on purpose.
 func (s *Sweeper) Late(ctx context.Context, all []Status) (n int64, err error) {
 	coverage, err := plans.NewCoverage(s.Schedules, nil, s.ReadFile)
 	if err != nil {
