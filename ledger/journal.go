@@ -192,7 +192,7 @@ func (t *Tx) withMoney(f fact.Fact) (fact.Fact, error) {
 	return fact.WithMoney(f, m), nil
 }
 
-// bookedBy returns what a fact books, and on which operation. The result books is false for a
+// bookedBy returns what a fact books, and on which operation. The third result is false for a
 // fact that books nothing, such as a read of an order without new amounts.
 func (t *Tx) bookedBy(f fact.Fact) (b fact.Booked, operation string, books bool, err error) {
 	switch f := f.(type) {

@@ -277,7 +277,7 @@ func (s *troubles) checkRefused(ctx context.Context, r *scheduleRunner) error {
 	return nil
 }
 
-// A run waits for a listing that shows its missing proxies, but not in the last lastHours before
+// A run waits for a listing that shows its missing proxies. It no longer waits in the lastHours before
 // the first of them expires. The runner still reads each proxy before it pays.
 const lastHours = 6 * time.Hour
 

@@ -241,7 +241,7 @@ type ExpiryPlace struct {
 	ProxyID string
 }
 
-// From returns the position before everything that expires at an instant.
+// From returns the position just before the first proxy that expires at or after an instant.
 func From(at time.Time) ExpiryPlace { return ExpiryPlace{At: at} }
 
 // ByExpiry selects one page of proxies that are not gone, ordered by expiry and then by

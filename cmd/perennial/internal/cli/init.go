@@ -54,7 +54,7 @@ func (a setupCommands) initCommand() *cobra.Command {
 	f.StringVar(&s.appID, "app-id", "", "App ID: sbx_app_… or live_app_…")
 	f.StringVar(&s.secretFile, "secret-file", "", "read the API Secret from this file, and copy it to NAME.secret; - is the standard input")
 	f.StringVar(&s.file, "out", "perennial.yaml", "the configuration file to write; an existing file is never overwritten")
-	f.BoolVar(&s.sandbox, "sandbox", false, "configure a trial without questions. If perennial-data contains the sandbox of an earlier trial, the runner serves it; otherwise the provider is a separate 'perennial sandbox' at --base-url (default http://"+trialSandbox+")")
+	f.BoolVar(&s.sandbox, "sandbox", false, "configure a trial without questions. If perennial-data has the sandbox of an earlier trial, the runner starts that sandbox itself; otherwise start 'perennial sandbox' separately, at --base-url (default http://"+trialSandbox+")")
 	f.BoolVar(&s.noDoctor, "no-doctor", false, "only write the files, without running doctor")
 	return c
 }

@@ -337,7 +337,7 @@ func (a reviewCommands) reviewCorrect() *cobra.Command {
 		})
 	})
 	c.Long = "Books a correcting entry that is linked to the earlier answer to the review. Nothing is deleted.\n" +
-		"Without an amount, it reverses the whole charge of that answer, of all its proxies or of --line."
+		"Without an amount, it reverses the whole charge of that answer: for all its proxies, or with --line for that proxy only."
 	f := c.Flags()
 	f.Var(givenAmount{&charge}, "charge", "the provider charged this much more than the answer says, in cents (640) or in dollars with a decimal point (6.40)")
 	f.Var(givenAmount{&refund}, "refund", "the provider charged this much less than the answer says; without --charge or --refund the whole charge is reversed")

@@ -488,7 +488,7 @@ func (a scheduleCommands) sweepForecast() *cobra.Command {
 	})
 	c.Long = "Forecasts the renewals of one schedule, or of all schedules of the account. It changes nothing.\n\n" +
 		"The forecast assumes that each listed proxy is renewed when it is due, at the last price paid or else at the\n" +
-		"list price. For a schedule with 'keep', it assumes only the renewals that keep that number of proxies.\n" +
+		"list price. If a schedule sets 'keep', only the renewals needed to keep that number of proxies are assumed.\n" +
 		"Budgets, approvals and pauses do not reduce the forecast: the output shows what exceeds a budget or belongs\n" +
 		"to a paused schedule. Proxies that the next run would skip are counted too; `perennial schedules plan` lists them."
 	wholeVar(c.Flags(), &q.Days, "days", 30, fmt.Sprintf("how many days, today included; at most %d", schedules.MaxForecastDays))

@@ -71,7 +71,7 @@ var (
 	providerWallet = read(gauge, "provider_wallet_cents", "The provider's wallet at the last reconciliation, in cents; absent before the first.")
 	reconciledAt   = read(gauge, "reconciled_timestamp_seconds", "When the books were last reconciled; absent before the first time.")
 	reconciledOK   = read(gauge, "reconciled_ok", "1 if books and provider agreed at the last reconciliation; absent if the wallet could not be compared.")
-	uncomparedNow  = read(gauge, "reconciled_unknown", "1 if the last reconciliation could not compare the wallet, because an open operation has an unknown cost without a limit.")
+	uncomparedNow  = read(gauge, "reconciled_unknown", "1 if the last reconciliation could not compare the wallet, because the cost of an open operation is unknown and its command sets no limit.")
 	differenceNow  = read(gauge, "reconciled_difference_cents", "The part of the wallet's difference that no open operation explains, at the last reconciliation.")
 	sweepFailed    = read(gauge, "sweep_failed", "1 if a run of the schedule is due and fails.", "schedule")
 	sweepExpiring  = read(gauge, "sweep_failed_expiring", "Proxies of a failing run that expire before the schedule's next time. If the schedule's file of ids cannot be read, it counts the proxies that match its other conditions.", "schedule")
@@ -96,7 +96,7 @@ var (
 	sizeNow        = read(gauge, "ledger_bytes", "Bytes of the ledger file and of its write-ahead log.", "file")
 	backedUpNow    = read(gauge, "backup_timestamp_seconds", "When `perennial backup create` last backed up this ledger file, as recorded in ACCOUNT.ledger.db.backup.json beside the file; 0 if never.")
 	webhookBehind  = read(gauge, "webhook_behind_events", "Lag of a webhook, in events of any type; only on the runner that delivers.", "webhook")
-	webhookOldest  = read(gauge, "webhook_oldest_seconds", "Age of the oldest undelivered event that a webhook has read, or 0; only on the runner that delivers.", "webhook")
+	webhookOldest  = read(gauge, "webhook_oldest_seconds", "Age of the oldest event that was read for a webhook and not delivered, or 0; only on the runner that delivers.", "webhook")
 	skewNow        = read(gauge, "clock_skew_seconds", "Clock skew: how far this machine's clock was ahead of the provider's at the last reply; absent before.")
 )
 
