@@ -103,7 +103,7 @@ func checkProxies(ctx context.Context, q sqlite.Queryer) error {
 }
 
 // foldInto folds the journal into a new file and compares all projections of the ledger with
-// those of the new file. The new file is complete if err is nil or concerns a projection.
+// those of the new file. The new file is complete if err is nil, or if err only reports that a projection differs.
 func (l *Ledger) foldInto(ctx context.Context, path string, scratch bool) (v Verified, err error) {
 	with, err := l.compare(ctx)
 	if err != nil {

@@ -353,7 +353,7 @@ func (o Snapshots) Read(ctx context.Context, s Snapshot) (io.ReadCloser, error) 
 	return endsWith(ctx, content), nil
 }
 
-// RemoveBut removes all snapshots except keep, and the parts that interrupted stores left.
+// RemoveBut removes all snapshots except keep. It also removes the parts of interrupted uploads.
 func (o Snapshots) RemoveBut(ctx context.Context, keep Snapshot) error {
 	bucket, err := o.open(ctx)
 	if err != nil {

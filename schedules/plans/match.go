@@ -153,7 +153,7 @@ type Filter struct {
 	from, before time.Time
 }
 
-// Filter returns a Filter from the match and the ids of its files.
+// Filter builds a Filter from the match and the proxy ids in its files.
 func (m Match) Filter(l Lists) *Filter {
 	f := &Filter{Match: m, only: map[string]bool{}, except: map[string]bool{}}
 	for _, id := range slices.Concat(m.ProxyIDs, l.ProxyIDs) {
