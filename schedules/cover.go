@@ -92,6 +92,9 @@ func (s *uncovered) countUncovered(ctx context.Context) {
 	})
 	s.took.Store(int64(s.Clock().Sub(began)))
 	log := s.Log.WithField("account", s.Account)
+	if ctx.Err() != nil {
+		return
+	}
 	if err != nil {
 		s.n.Store(nil)
 		log.WithError(err).Warn("the proxies that no schedule renews could not be counted")

@@ -179,3 +179,15 @@ func TestWhatAnotherUserCouldNotReadIsNotWritten(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A service manager takes any other exit code of a stop for a failure.
+func TestARunnerThatIsStoppedWhileItStartsEndsWell(t *testing.T) {
+	t.Chdir(t.TempDir())
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	var out, errs bytes.Buffer
+	code := Program{Args: []string{"run", "--nats-listen", "127.0.0.1:0", "--http", "127.0.0.1:0"}, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs}.Main(ctx)
+	if code != ExitDone || out.Len() > 0 || !strings.Contains(errs.String(), "perennial has stopped") || strings.Contains(errs.String(), "warning") {
+		t.Errorf("%d: %q %q", code, out.String(), errs.String())
+	}
+}

@@ -62,10 +62,13 @@ func (a setupCommands) run(ctx context.Context, c *config.Config) error {
 	}
 	log.WithFields(logrus.Fields{"version": config.Version, "commit": config.Commit(), "config": c.File, "data_dir": c.DataDir}).Info("perennial starts")
 	h, err := daemon.Start(ctx, c, log)
-	if err != nil {
+	if err != nil && (ctx.Err() == nil || !errors.Is(err, context.Canceled)) {
 		return err
 	}
 	defer log.Info("perennial has stopped")
+	if err != nil {
+		return nil // stopped while it started
+	}
 	defer h.Close()
 	defer context.AfterFunc(ctx, func() { log.Info("perennial stops: operations in progress are finished first") })()
 	ctx, cancel := context.WithCancel(ctx)

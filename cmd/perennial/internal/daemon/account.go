@@ -116,7 +116,7 @@ func newAccountHost(ctx context.Context, h *Host, name string) (*account, error)
 	}
 	a.newWebhooks()
 	if h.Queue.Down() == "" {
-		if err := a.ensureStreams(ctx); err != nil {
+		if err := a.ensureStreams(ctx); err != nil && ctx.Err() == nil {
 			a.log.WithError(err).Warn("the account's streams are not as they should be; the account starts when they are")
 		}
 	}
