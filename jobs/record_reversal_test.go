@@ -82,6 +82,34 @@ func TestACorrectedAnswerExplainsTheExpiryThatMoved(t *testing.T) {
 	h.agrees()
 }
 
+// A plan leaves out a proxy whose expected expiry is later than the due date.
+func TestACorrectedAnswerExpectsNoNewExpiry(t *testing.T) {
+	t.Parallel()
+	h, id := unresolved(t, false)
+	expected := func() *time.Time {
+		t.Helper()
+		p, err := h.ledger.Fleet.Proxy(t.Context(), "px_1")
+		check(t, err)
+		if !p.Unread() {
+			t.Errorf("%+v does not have to be read", p)
+		}
+		return p.ExpectedExpiresAt
+	}
+	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(true), ChargedCents: 300, ConfirmCents: new(int64(300)), AgainstEvidence: true, By: "ada", Reason: "a slip"}))
+	if expected() == nil {
+		t.Fatal("the answer expects no new expiry")
+	}
+	taken, err := h.record(desk.Recording{CorrectsSeq: h.answeredRow()})
+	check(t, err)
+	if at := expected(); at != nil {
+		t.Errorf("expected until %s although nothing was charged", at)
+	}
+	h.recorded(desk.Recording{CorrectsSeq: taken.Seq})
+	if expected() == nil {
+		t.Error("charged after all, and no new expiry is expected")
+	}
+}
+
 // After the reversal of a wrong top-up and of wrong spending, every sum is as before.
 func TestAReversalReturnsToItsAccount(t *testing.T) {
 	t.Parallel()

@@ -187,6 +187,9 @@ func (p *recording) book(ctx context.Context, tx *ledger.Tx) (fact.LedgerRecorde
 	if err == nil {
 		err = tx.Append(f)
 	}
+	if err == nil && f.Corrects > 0 && f.ProxyID != "" { // whether its renewal was charged may have changed
+		err = tx.Stale(f.ProxyID)
+	}
 	return f, err
 }
 
