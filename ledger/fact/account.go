@@ -297,6 +297,8 @@ type PlannedCommand struct {
 	// ListPriceCents is the list price of the proxies of unknown price. It is set only if it
 	// counts against a money limit.
 	ListPriceCents int64 `json:"list_price_cents,omitempty" doc:"The list price of the proxies of unknown price, if it counts against a limit."`
+	// PricesCents adds up to EstimateCents.
+	PricesCents []int64 `json:"prices_cents,omitempty" doc:"The expected cost of each proxy, in the order of the command's 'proxy_ids'. It is omitted if all cost the same, or if a price is unknown."`
 }
 
 // SweepLeft describes the due proxies that one plan of a run could not include.

@@ -19,8 +19,9 @@ import (
 	"perennial/ledger/tables"
 )
 
-// noteBytes is the largest size of a PlannedCommand without its id.
-const noteBytes = 100
+// noteBytes is the largest size of a PlannedCommand without its id and its prices. priceBytes is
+// the largest size of a price.
+const noteBytes, priceBytes = 120, 20
 
 // Splits the included proxies into commands, in the plan's order. It skips proxies at the end
 // that do not fit in the fact.
@@ -39,7 +40,7 @@ func (p *planner) finish(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		grown := size + len(data) + len(note.CommandID) + noteBytes
+		grown := size + len(data) + len(note.CommandID) + noteBytes + priceBytes*len(note.PricesCents)
 		if full = grown > maxCommandsBytes; full {
 			p.dropPart(part)
 			continue
@@ -67,8 +68,26 @@ func (p *planner) encodePart(ctx context.Context, part []Included) (json.RawMess
 	sum := SumOf(part)
 	note.EstimateCents, note.UnknownPrice = sum.Cents, sum.Lacks
 	note.ListPriceCents, _ = SumListed(part)
+	note.PricesCents = differingPrices(part)
 	data, err := encodeCommand(p.in.Schedule, id, part)
 	return data, note, err
+}
+
+// differingPrices returns the expected cost of each proxy. It returns nil if all cost the same,
+// or if a price is unknown.
+func differingPrices(part []Included) (prices []int64) {
+	differ := false
+	for _, one := range part {
+		if !one.EstimateCents.Known() {
+			return nil
+		}
+		prices = append(prices, one.EstimateCents.Or(0))
+		differ = differ || prices[0] != one.EstimateCents.Or(0)
+	}
+	if !differ {
+		return nil
+	}
+	return prices
 }
 
 // SumOf returns the expected cost of proxies.
@@ -85,6 +104,11 @@ func (p *planner) total() {
 	plan.EstimateCents, plan.Unpriced = sum.Total(), sum.Lacks
 	plan.ListPriceCents, plan.Listed = SumListed(plan.Included)
 	plan.Shortfall, plan.Shortfalls = p.short.Total(), shortfalls(p.limits)
+	for _, l := range p.limits {
+		if plan.RoomCents == nil || l.Room < *plan.RoomCents {
+			plan.RoomCents, plan.RoomOf = new(l.Room), LimitNames[l.Reason]
+		}
+	}
 	if plan.WalletCents != nil {
 		after := *plan.WalletCents - plan.ReservedCents - plan.WithListed().Cents
 		plan.WalletAfterCents = &after

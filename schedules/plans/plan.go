@@ -38,11 +38,11 @@ const (
 	ReasonRenewed   = "a renewal for this expiry was paid, and the expiry has not moved: if it stays so, see `perennial ledger reconcile`; `perennial renew` pays again"
 	ReasonNotShown  = "it was renewed within the hour, and the provider may not show the new expiry yet"
 	ReasonUnread    = "its last renewal has ended, and its expiry has not been read since"
-	ReasonBackoff   = "its last renewals ended without renewing it: it is tried again after 30 minutes, and after twice as long each further time, or sooner if it expires soon"
+	ReasonBackoff   = "its last renewal ended without renewing it: it is tried again 30 minutes later, and after each further failure twice as long, or sooner if it expires soon"
 	ReasonInVain    = "a renewal of it was paid, and it has expired all the same: it is in review (`perennial reviews list`)"
 	ReasonPerson    = "five renewals ended without renewing it: it is in review (`perennial reviews list`)"
-	ReasonUnpriced  = "its price is not known: another of its kind is renewed first"
-	ReasonOneByOne  = "no renewal of its kind was paid yet: under a budget one such proxy at a time is renewed, to learn the price of the others"
+	ReasonUnpriced  = "no renewal of its kind was paid yet: another of its kind is renewed first, to learn the price"
+	ReasonOneByOne  = "no renewal of its kind was paid yet: under a budget, one kind at a time is tried"
 	ReasonBudget    = "over the budget"
 	ReasonDay       = "over the budget of the day"
 	ReasonMonth     = "over the budget of the month"
@@ -147,6 +147,8 @@ type Plan struct {
 	SpentMonthCents  int64             `json:"spent_month_cents" doc:"The amount spent this month."`
 	Commands         []json.RawMessage `json:"commands" doc:"The commands, as published."`
 	Left             *fact.SweepLeft   `json:"left,omitempty" doc:"'left' describes the proxies with which the run continues after this plan."`
+	RoomCents        *int64            `json:"room_cents,omitempty" doc:"What this plan leaves of the tightest limit: a budget, the account's daily limit or the wallet; omitted if there is none."`
+	RoomOf           string            `json:"room_of,omitempty" doc:"The name of that limit."`
 }
 
 // Made is a plan with the data that its run needs.
@@ -214,6 +216,27 @@ func (p Plan) WholeText() string {
 	whole := p.WithListed()
 	whole.Cents, whole.Lacks = whole.Cents+listed, whole.Lacks+p.Left.Proxies-n
 	return whole.ListedText(p.ListPriceCents+listed, p.Currency)
+}
+
+// CoversText says how many proxies of the run the tightest limit is expected to pay for, nearest
+// expiry first and at list prices. It returns "" if it pays for all, or if that cannot be told.
+func (p Plan) CoversText() string {
+	if p.Left == nil || p.RoomCents == nil {
+		return ""
+	}
+	waiting := slices.DeleteFunc(slices.Clone(p.LeftOut), func(x LeftOut) bool { return !x.AwaitsPrice() && x.Reason != ReasonBeyond })
+	slices.SortStableFunc(waiting, func(x, y LeftOut) int { return x.ExpiresAt.Compare(y.ExpiresAt) })
+	room := *p.RoomCents
+	for n, x := range waiting {
+		if x.ListPriceCents == 0 {
+			return ""
+		}
+		if room -= x.ListPriceCents; room < 0 {
+			return fmt.Sprintf("%s is enough for about %d of the %d; the first that it leaves out is %.80q, which expires at %s",
+				p.RoomOf, len(p.Included)+n, len(p.Included)+p.Left.Proxies, x.ProxyID, x.ExpiresAt.UTC().Format(time.RFC3339))
+		}
+	}
+	return ""
 }
 
 // LearnsText says that a plan below the approval limit renews proxies of unknown price first, to
@@ -556,8 +579,8 @@ func (p *planner) noteLeft(expires time.Time, why string) {
 	}
 }
 
-// PlannedProxies returns the proxies of a recorded plan, by nearest expiry. Each has the
-// average cost of the proxies in its command.
+// PlannedProxies returns the proxies of a recorded plan, by nearest expiry. In a plan without
+// prices, each has the average cost of the proxies in its command.
 func PlannedProxies(f fact.SweepPlanned) (all []Included) {
 	for n, raw := range f.Commands {
 		var c command.RenewalCommand
@@ -571,9 +594,11 @@ func PlannedProxies(f fact.SweepPlanned) (all []Included) {
 		for i, id := range c.ProxyIDs {
 			one := Included{ProxyID: id, ExpiresAt: c.ExpectExpiresAt[id]}
 			switch priced := planned.Proxies - planned.UnknownPrice; {
+			case i < len(planned.PricesCents):
+				one.EstimateCents = fact.Known(planned.PricesCents[i])
 			case priced > 0:
 				one.EstimateCents = fact.Known(fact.Share(planned.EstimateCents, i, priced))
-				if priced > 1 {
+				if planned.EstimateCents%int64(priced) != 0 {
 					one.PriceFrom = PriceAverage
 				}
 			case planned.ListPriceCents > 0: // the proxy is alone in its command

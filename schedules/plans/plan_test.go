@@ -276,3 +276,20 @@ func TestARecordedPlanAddsUpToItsEstimate(t *testing.T) {
 	all := PlannedProxies(fact.SweepPlanned{Commands: []json.RawMessage{command}, Planned: []fact.PlannedCommand{{CommandID: "a", Proxies: 3, EstimateCents: 1000}}})
 	want(t, "sum", SumOf(all), fact.Sum{Cents: 1000})
 }
+
+// A person approves the prices that the preview showed.
+func TestARecordedPlanHasThePricesOfItsPreview(t *testing.T) {
+	us, de := px("px_us", time.Hour), px("px_de", 2*time.Hour)
+	de.CountryCode = "DE"
+	w := newWorld(t, keepalive(), us, de)
+	renewal(t, w.ledger, 1, "px_us", "succeeded", 300, us.ExpiresAt.Add(-30*fact.Day))
+	renewal(t, w.ledger, 2, "px_de", "succeeded", 350, de.ExpiresAt.Add(-30*fact.Day))
+	plan := w.plan(t)
+	recorded := PlannedProxies(fact.SweepPlanned{Commands: plan.Commands, Planned: plan.Planned})
+	want(t, "commands", len(plan.Commands), 1)
+	for i, one := range recorded {
+		want(t, "price of "+one.ProxyID, one.EstimateCents.Or(0), plan.Included[i].EstimateCents.Or(0))
+		want(t, "source", one.PriceFrom, "")
+	}
+	want(t, "sum", SumOf(recorded), fact.Sum{Cents: 650})
+}

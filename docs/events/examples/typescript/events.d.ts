@@ -5076,6 +5076,10 @@ export interface SweepPlannedData {
      * The list price of the proxies of unknown price, if it counts against a limit.
      */
     list_price_cents?: number;
+    /**
+     * The expected cost of each proxy, in the order of the command's `proxy_ids`. It is omitted if all cost the same, or if a price is unknown.
+     */
+    prices_cents?: number[];
   }[];
   /**
    * `of` is the first scheduled time of the run that this one continues.
