@@ -110,6 +110,17 @@ func TestACorrectedAnswerExpectsNoNewExpiry(t *testing.T) {
 	}
 }
 
+// Within ten minutes, the difference may be a charge that the provider shows late.
+func TestADifferenceNamesTheAnswersThatMayBeWrong(t *testing.T) {
+	t.Parallel()
+	h, id := unresolved(t, false)
+	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(true), ChargedCents: 300, ConfirmCents: new(int64(300)), AgainstEvidence: true, By: "ada", Reason: "a slip"}))
+	x := h.reconcile()
+	if x.OK != nil || !x.Wallet.Late || len(x.Wallet.Answers) != 1 || !strings.HasPrefix(x.Wallet.Answers[0], id+" (charged 3.00 USD, by ada") {
+		t.Errorf("%v %+v", x.OK, x.Wallet)
+	}
+}
+
 // After the reversal of a wrong top-up and of wrong spending, every sum is as before.
 func TestAReversalReturnsToItsAccount(t *testing.T) {
 	t.Parallel()

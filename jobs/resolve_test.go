@@ -130,7 +130,9 @@ func TestACorrectedAnswerIsShownAsCorrected(t *testing.T) {
 	check(t, err)
 	s, err := inspect.Status(t.Context(), h.ledger, o.ID)
 	check(t, err)
-	for what, shown := range map[string]inspect.OperationStatus{"evidence": e.OperationStatus, "status": s.Operations[0]} {
+	listed, err := inspect.List(t.Context(), h.ledger, inspect.ListQuery{Limit: 1})
+	check(t, err)
+	for what, shown := range map[string]inspect.OperationStatus{"evidence": e.OperationStatus, "status": s.Operations[0], "list": listed[0]} {
 		if shown.StateText() != "resolved, corrected" || shown.NetText() != "0.00 USD" || len(shown.Corrected) != 1 || !strings.HasPrefix(shown.Corrected[0], "refund 6.00 USD, by ") {
 			t.Errorf("%s: %s, net %s, corrected %q", what, shown.StateText(), shown.NetText(), shown.Corrected)
 		}

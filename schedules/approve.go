@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"perennial/ledger"
@@ -68,13 +69,28 @@ func (s *Sweeper) Decline(ctx context.Context, plan, by, reason string) error {
 }
 
 // noPlan returns ErrNoPlan. If an operator gave a schedule's name instead of a hash, the error
-// also names the schedule's plan.
+// also names the schedule's plan. If the plan was approved or declined, the error says so.
 func (s *Sweeper) noPlan(ctx context.Context, name string) error {
-	if _, err := s.runnerOf(name); err != nil {
-		return ErrNoPlan
-	}
-	if last, err := s.Ledger.Sweeps.LastSlot(ctx, name); err == nil && last.State == StateHeld {
-		return fmt.Errorf("%w; the plan of schedule %s is %s", ErrNoPlan, name, last.Plan)
+	for _, r := range s.Schedules {
+		slots, err := s.Ledger.Sweeps.SlotsOf(ctx, r.Name, partsRead)
+		if err != nil {
+			return err
+		}
+		if r.Name == name && len(slots) > 0 && slots[0].State == StateHeld {
+			return fmt.Errorf("%w; the plan of schedule %s is %s", ErrNoPlan, name, slots[0].Plan)
+		}
+		i := slices.IndexFunc(slots, func(x tables.Slot) bool { return x.Plan == name })
+		if i < 0 {
+			continue
+		}
+		declined, err := s.Ledger.Sweeps.Declined(ctx, slots[i])
+		switch {
+		case err != nil:
+			return err
+		case declined != nil:
+			return fmt.Errorf("%w; this one was declined by %s: %s", ErrNoPlan, fact.Signed(declined.By, declined.User), declined.Reason)
+		}
+		return fmt.Errorf("%w; this one was approved, or needed no approval", ErrNoPlan)
 	}
 	return ErrNoPlan
 }

@@ -382,8 +382,11 @@ func (f RenewalOutlookFrom) lastEnding() *tables.ProxyRenewal {
 }
 
 func reasonOf(r *tables.ProxyRenewal) string {
-	if r.Reason != "" {
+	switch {
+	case r.Reason != "":
 		return r.Reason
+	case r.State == fact.LineFailed:
+		return "the provider reports it as failed"
 	}
 	return string(r.State)
 }

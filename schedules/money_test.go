@@ -212,12 +212,17 @@ func TestAWaitingPlanSaysWhatMoneyLeavesOut(t *testing.T) {
 // settle records the renewal that a run's command requested.
 func settle(t testing.TB, l *ledger.Ledger, c command.RenewalCommand, cents int64) {
 	t.Helper()
+	settleAs(t, l, c, "completed", fact.LineSucceeded, cents)
+}
+
+func settleAs(t testing.TB, l *ledger.Ledger, c command.RenewalCommand, status string, state fact.LineState, cents int64) {
+	t.Helper()
 	operation := c.ID + "/0001"
 	ref := fact.Ref{CommandID: c.ID, OperationID: operation}
 	lines := fact.Lines{}
 	for _, id := range c.ProxyIDs {
 		lines.ChargedCents += cents
-		lines.Items = append(lines.Items, fact.Line{ProxyID: id, State: "succeeded", ChargedCents: cents})
+		lines.Items = append(lines.Items, fact.Line{ProxyID: id, State: state, ChargedCents: cents})
 	}
 	check(t, l.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(
@@ -226,7 +231,7 @@ func settle(t testing.TB, l *ledger.Ledger, c command.RenewalCommand, cents int6
 				Operations: []fact.Planned{{OperationID: operation, Chunk: "0001", Generation: 1, Key: "key-" + operation, ProxyIDs: c.ProxyIDs}},
 			},
 			fact.OperationSending{Ref: ref, Attempt: 1, Key: "key-" + operation, Body: "{}", SentAt: *c.DueBefore, Observed: c.ExpectExpiresAt},
-			fact.RenewalSettled{Ref: ref, Status: "completed", Attempt: 1, Lines: lines})
+			fact.RenewalSettled{Ref: ref, Status: status, Attempt: 1, Lines: lines})
 	}))
 }
 

@@ -85,6 +85,7 @@ func addSlot(ctx context.Context, l *ledger.Ledger, all []*Run, slot tables.Slot
 		r.Due, r.EstimateCents, r.Unpriced = x.Due, new(cost.Total()), cost.Lacks
 	}
 	r.Renewed += x.Renewed
+	r.Failed += x.Failed
 	r.ChargedCents += x.ChargedCents
 	return all, nil
 }

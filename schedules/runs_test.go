@@ -1,9 +1,11 @@
 package schedules
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"perennial/ledger/fact"
 	"perennial/ledger/tables"
 )
 
@@ -32,4 +34,18 @@ func TestARunCountsItsContinuations(t *testing.T) {
 		r := list[0].Result
 		want(t, "of the list", []int64{*r.Due, r.Renewed, r.Skipped, r.ChargedCents}, []int64{3, 2, 1, 600})
 	})
+}
+
+// Without the count, a proxy of the run would be neither renewed nor skipped.
+func TestARunCountsTheRenewalsThatFailed(t *testing.T) {
+	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h"}, keepalive())
+	h.sweep(t)
+	settleAs(t, h.Ledger, h.stream.commands[0], "failed", fact.LineFailed, 0)
+	list, err := h.List(t.Context())
+	check(t, err)
+	r := list[0].Result
+	want(t, "due, renewed, failed, skipped", []int64{*r.Due, r.Renewed, r.Failed, r.Skipped}, []int64{2, 0, 1, 1})
+	if !strings.HasPrefix(list[0].Reason(), "1 renewal failed") {
+		t.Error(list[0].Reason())
+	}
 }

@@ -134,7 +134,7 @@ func (s *Sweeper) since(ctx context.Context, schedule string) (time.Time, error)
 // Reason returns Why, but without the figures of the last run if that run finished.
 func (s Status) Reason() string {
 	if s.Result != nil && s.State == stateFinished {
-		return s.Result.Reason
+		return s.Result.Why()
 	}
 	return s.Why
 }

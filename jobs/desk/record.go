@@ -299,7 +299,7 @@ func (p *recording) correct(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	}
 	switch opposite := booked.Opposite(); {
 	case f.Movement == opposite && rest <= 0 && booked.AmountCents == 0:
-		return command.Refuse("the answer in row %d booked no charge, and nothing is left of later corrections: what was charged after all is booked with `perennial reviews correct --charge AMOUNT`", p.CorrectsSeq)
+		return command.Refuse("the answer in row %d booked no charge, so there is nothing to take back. If it was charged after all, add the amount: `perennial reviews correct %s --charge AMOUNT`", p.CorrectsSeq, f.OperationID)
 	case f.Movement == opposite && (rest <= 0 || f.AmountCents > rest):
 		return command.Refuse("row %d booked %s, and with its corrections %s: no more than that can be taken back", p.CorrectsSeq, p.binding.Amount(booked.AmountCents), p.binding.Amount(rest))
 	case f.Movement != opposite && (booked.ID != "" || f.Movement != fact.MovementCharge || p.Cents == 0):

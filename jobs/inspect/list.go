@@ -106,7 +106,11 @@ func (q ListQuery) list(ctx context.Context, l *ledger.Ledger, c tables.Accepted
 	}
 	for _, o := range records {
 		if q.matches(o) {
-			*out = append(*out, OperationStatusOf(o, q.currency))
+			one, err := ListedStatus(ctx, l, o, q.currency)
+			if err != nil {
+				return false, err
+			}
+			*out = append(*out, one)
 		}
 	}
 	return false, nil

@@ -52,7 +52,7 @@ type OperationStatus struct {
 	IdempotencyKey string               `json:"idempotency_key" doc:"The idempotency key, under which the provider carries out the operation once."`
 	State          fact.State           `json:"state" doc:"The state."`
 	Reason         string               `json:"reason" doc:"The reason, for people; the text may change."`
-	Corrected      []string             `json:"corrected,omitempty" doc:"Corrections of the answer to its review; not in lists."`
+	Corrected      []string             `json:"corrected,omitempty" doc:"Corrections of the answer to its review."`
 	Code           string               `json:"code,omitempty" doc:"The reason, as a code of the provider or of Perennial."`
 	Attempts       int64                `json:"attempts" doc:"How many attempts the operation had."`
 	Ambiguous      int64                `json:"ambiguous_attempts" doc:"How many attempts without a usable reply may have been carried out."`
@@ -166,19 +166,11 @@ func statusOfCommand(ctx context.Context, l *ledger.Ledger, id string, of status
 // wholeStatusOf returns an operation's status with its lines, its proxies, and the operator
 // who decided on it.
 func wholeStatusOf(ctx context.Context, l *ledger.Ledger, o fact.Operation, currency string) (one OperationStatus, err error) {
-	one = OperationStatusOf(o, currency)
-	if one.Reason, err = signedReason(ctx, l, o); err != nil {
+	if o.Reason, err = signedReason(ctx, l, o); err != nil {
 		return one, err
 	}
-	if o.State == fact.StateResolved {
-		if one.Corrected, err = corrections(ctx, l, o.ID, currency); err != nil {
-			return one, err
-		}
-		if len(one.Corrected) > 0 {
-			one.Reason += "; corrected since"
-		}
-	}
-	if o.Kind.OfProxies() {
+	one, err = ListedStatus(ctx, l, o, currency)
+	if err == nil && o.Kind.OfProxies() {
 		one.Lines, err = l.Operations.Lines(ctx, o.ID)
 	}
 	if err == nil && o.Kind.MakesOrder() {
@@ -408,8 +400,27 @@ func stateOf(ctx context.Context, l *ledger.Ledger, records []fact.Operation) (s
 	})
 }
 
+// ListedStatus is OperationStatusOf with the corrections of the answer to the operation's review.
+func ListedStatus(ctx context.Context, l *ledger.Ledger, o fact.Operation, currency string) (one OperationStatus, err error) {
+	one = OperationStatusOf(o, currency)
+	if o.State != fact.StateResolved {
+		return one, nil
+	}
+	if one.Corrected, err = corrections(ctx, l, o.ID, currency); len(one.Corrected) > 0 {
+		one.Reason += "; corrected since"
+	}
+	return one, err
+}
+
 // OperationStatusOf returns an operation's status from its record alone, without its lines.
 func OperationStatusOf(o fact.Operation, currency string) OperationStatus {
+	switch {
+	case o.Reason != "":
+	case o.State == fact.StateFailed:
+		o.Reason = "the provider reports the renewal as failed"
+	case o.State == fact.StatePartial:
+		o.Reason = "the provider reports a part of the renewal as failed"
+	}
 	return OperationStatus{
 		OperationID: o.ID, CommandID: o.CommandID, Kind: o.Kind, IdempotencyKey: o.Key, State: o.State, Reason: o.Reason, Code: o.Code,
 		Attempts: o.Attempts, Ambiguous: o.Ambiguous, FirstSentAt: o.FirstSentAt, NextAt: o.NextAt, OrderNo: o.OrderNo,

@@ -27,6 +27,7 @@ type WalletCheck struct {
 	UnderWay      []string `json:"under_way,omitempty" doc:"'under_way' lists the operations in progress that widen the range."`
 	Unknown       []string `json:"unknown,omitempty" doc:"'unknown' lists operations in progress whose cost is unknown and has no limit."`
 	Late          bool     `json:"late,omitempty" doc:"'late' says that the provider shows what the books held within the last ten minutes, so nothing can be concluded yet."`
+	Answers       []string `json:"answers,omitempty" doc:"If 'late': the answers to reviews since the wallet last agreed, one of which may be wrong."`
 }
 
 // WalletReading is a read of the wallet between two reads of the books.
@@ -362,12 +363,12 @@ func (p *Pass) CouldExplain(difference int64) string {
 	return text
 }
 
-// suspectAnswers adds the answers to reviews to a finding about the wallet, if they were given
-// since the wallet last agreed. A wrong answer is a more likely cause than an unexplained
-// movement.
+// suspectAnswers adds the answers to reviews to a finding about the wallet, or to a wallet that may be
+// shown late, if they were given since the wallet last agreed. A wrong answer is a more likely cause
+// than an unexplained movement.
 func (p *Pass) suspectAnswers(ctx context.Context) error {
 	i := slices.IndexFunc(p.Findings, func(f Finding) bool { return f.Kind == decide.FindingWallet && f.AmountCents != 0 })
-	if i < 0 {
+	if i < 0 && !p.Wallet.Late {
 		return nil
 	}
 	decisions, _, err := p.Ledger.Report().DecisionsBefore(ctx, 0, decisionsRead)
@@ -389,7 +390,10 @@ func (p *Pass) suspectAnswers(ctx context.Context) error {
 		}
 		answers = append(answers, fmt.Sprintf("%s (%s, by %s)", d.About, answer, fact.Signed(d.By, d.User)))
 	}
-	if len(answers) > 0 {
+	switch {
+	case i < 0:
+		p.Wallet.Answers = FirstFew(answers)
+	case len(answers) > 0:
 		p.Findings[i].Explanation += "; answered since the wallet last agreed: " + strings.Join(FirstFew(answers), ", ") + ": `perennial reviews correct ID` corrects a wrong answer"
 	}
 	return err

@@ -94,20 +94,21 @@ func (c Corrections) Text() string {
 	return strings.Join(parts, ", ")
 }
 
-func (s *Statement) corrected(ctx context.Context, q sqlite.Queryer, from, to int64) error {
-	var c Corrections
-	err := q.QueryRowContext(ctx, `SELECT count(DISTINCT t.seq), coalesce(sum(t.cents) FILTER (WHERE t.kind = 'charge'), 0), coalesce(sum(t.cents) FILTER (WHERE t.kind = 'refund'), 0),
+// Corrections sums all corrections in the books.
+func (l Books) Corrections(ctx context.Context) (Corrections, error) {
+	return corrections(ctx, l.DB, 0, math.MaxInt64)
+}
+
+func corrections(ctx context.Context, q sqlite.Queryer, from, to int64) (c Corrections, err error) {
+	err = q.QueryRowContext(ctx, `SELECT count(DISTINCT t.seq), coalesce(sum(t.cents) FILTER (WHERE t.kind = 'charge'), 0), coalesce(sum(t.cents) FILTER (WHERE t.kind = 'refund'), 0),
 		`+tables.FundingCents+`, `+tables.OutsideCents+`
 		FROM (SELECT seq FROM journal WHERE type = 'ledger.recorded' AND seq >= ?1 AND seq < ?2 AND data ->> '$.corrects_seq' > 0
 			UNION ALL SELECT seq FROM archived WHERE type = 'ledger.recorded' AND seq >= ?1 AND seq < ?2 AND data ->> '$.corrects_seq' > 0) r
 		CROSS JOIN transfers t ON t.seq = r.seq`, from, to).Scan(&c.Count, &c.ChargedCents, &c.RefundedCents, &c.FundingCents, &c.OutsideCents)
 	if err != nil {
-		return fmt.Errorf("sum the corrections: %w", err)
+		err = fmt.Errorf("sum the corrections: %w", err)
 	}
-	if c.Count > 0 {
-		s.Corrections = &c
-	}
-	return nil
+	return c, err
 }
 
 // Statement returns the statement of a period, from one snapshot of the books.
@@ -132,7 +133,11 @@ func (l Books) Statement(ctx context.Context, account string, p Period) (*Statem
 	if err != nil {
 		return nil, err
 	}
-	return s, errors.Join(s.sumUp(ctx, snapshot, from, to), s.corrected(ctx, snapshot, from, to), s.subjects(ctx, snapshot, from, to), s.unbooked(ctx, snapshot, to))
+	c, err := corrections(ctx, snapshot, from, to)
+	if c.Count > 0 {
+		s.Corrections = &c
+	}
+	return s, errors.Join(err, s.sumUp(ctx, snapshot, from, to), s.subjects(ctx, snapshot, from, to), s.unbooked(ctx, snapshot, to))
 }
 
 // inPeriod selects the transfers of the period: from sequence ?1 up to, but not including,

@@ -332,7 +332,8 @@ type SubjectTotal struct {
 	// Rest marks a remainder after the rows of the same name.
 	Rest bool `json:"rest,omitempty"`
 
-	Name string // the label's name; the rows of each name add up to the account's total
+	// Name is the label's name. The rows of each name add up to the account's total.
+	Name string `json:"name,omitempty"`
 }
 
 // LabelText is the SQL text of label e. A key of an older version may contain '='. Such a key is

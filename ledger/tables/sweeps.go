@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/ledger/sqlite"
@@ -59,6 +61,7 @@ type SlotResult struct {
 	EstimateCents *fact.Cents `json:"estimate_cents,omitempty" doc:"The expected cost, without proxies of unknown price."`
 	Unpriced      int         `json:"unpriced,omitempty" doc:"The number of its proxies of unknown price; 'estimate_cents' does not include them."`
 	Renewed       int64       `json:"renewed" doc:"How many proxies were renewed so far."`
+	Failed        int64       `json:"failed,omitempty" doc:"How many renewals of it failed or were not charged so far."`
 	Skipped       int64       `json:"skipped" doc:"How many due proxies are not in the plan."`
 	ChargedCents  int64       `json:"charged_cents" doc:"What its renewals have cost so far, less refunds."`
 	Reason        string      `json:"reason,omitempty" doc:"The reason, for people; the text may change."`
@@ -79,17 +82,27 @@ func (x SlotResult) Cost() fact.Sum {
 	return fact.Sum{Cents: x.EstimateCents.Or(0), Lacks: x.Unpriced}
 }
 
-// Why returns the reason. If this run continues another run, the text begins with the other run.
+// Why returns the reason, with how many renewals failed. If this run continues another run, the text
+// begins with the other run.
 func (x SlotResult) Why() string {
-	if x.Continues == nil {
-		return x.Reason
+	var parts []string
+	if x.Continues != nil {
+		parts = append(parts, "continues the run of "+x.Continues.UTC().Format(time.RFC3339))
 	}
-	return strings.TrimSuffix("continues the run of "+x.Continues.UTC().Format(time.RFC3339)+"; "+x.Reason, "; ")
+	if x.Failed > 0 {
+		parts = append(parts, english.Plural(int(x.Failed), "renewal", "")+" failed")
+	}
+	if x.Reason != "" {
+		parts = append(parts, x.Reason)
+	}
+	return strings.Join(parts, "; ")
 }
 
 // heldOf joins a plan with the limits that cut it short. Their rows are directly before the
 // plan's row.
 const heldOf = `journal h ON h.seq BETWEEN p.seq - 8 AND p.seq AND h.type = 'sweep.held' AND h.data ->> '$.slot' = p.data ->> '$.slot' AND h.data ->> '$.schedule' = p.data ->> '$.schedule'`
+
+const commandsOfSlot = `sweep_commands s CROSS JOIN operations o ON o.id > s.command_id || '/' AND o.id < s.command_id || '0' AND o.command_id = s.command_id`
 
 // SlotResult reads the result of a run so far.
 func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err error) {
@@ -102,15 +115,19 @@ func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 		return x, err
 	}
 	x.Due, x.EstimateCents, x.Unpriced = &due, new(cost.Total()), cost.Lacks
-	err = l.row(ctx, `SELECT coalesce(sum((SELECT count(*) FROM lines x WHERE x.operation = o.id AND x.state IN ('succeeded', 'charged'))), 0), coalesce(sum(o.charged_cents - o.refunded_cents), 0)
-		FROM sweep_commands s CROSS JOIN operations o ON o.id > s.command_id || '/' AND o.id < s.command_id || '0' AND o.command_id = s.command_id WHERE s.schedule = ? AND s.slot_at = ?`, slot.Schedule, sqlite.Micros(slot.At)).Scan(&x.Renewed, &x.ChargedCents)
+	err = l.row(ctx, `SELECT coalesce(sum(charged_cents - refunded_cents), 0) FROM `+commandsOfSlot+` WHERE s.schedule = ? AND s.slot_at = ?`, slot.Schedule, sqlite.Micros(slot.At)).Scan(&x.ChargedCents)
+	if err == nil { // a renewal that is retried has a line in each of its operations
+		err = l.row(ctx, `SELECT count(*) FILTER (WHERE renewed), count(*) FILTER (WHERE failed) FROM (
+			SELECT max(x.state IN ('succeeded', 'charged')) AS renewed, min(x.state IN ('failed', 'not_charged')) AS failed
+			FROM `+commandsOfSlot+` JOIN lines x ON x.operation = o.id WHERE s.schedule = ? AND s.slot_at = ? GROUP BY s.command_id, x.proxy_id)`, slot.Schedule, sqlite.Micros(slot.At)).Scan(&x.Renewed, &x.Failed)
+	}
 	if err != nil {
 		return x, err
 	}
 	var planned, budgets int64
 	var of string
 	err = l.row(ctx, `SELECT coalesce((SELECT sum(value ->> '$.proxy_count') FROM json_each(p.data, '$.planned')), 0), coalesce(p.data ->> '$.left.proxy_count', 0),
-		coalesce(sum(h.data ->> '$.left_out'), 0), count(h.seq) FILTER (WHERE h.data ->> '$.code' <> 'wallet'), coalesce(group_concat(h.data ->> '$.reason', '; '), ''), coalesce(p.data ->> '$.of', '')
+		coalesce(sum(h.data ->> '$.left_out'), 0), count(h.seq) FILTER (WHERE h.data ->> '$.code' <> 'wallet'), coalesce(group_concat(h.data ->> '$.reason', '; ' ORDER BY h.data ->> '$.code' <> 'approval', h.seq), ''), coalesce(p.data ->> '$.of', '')
 		FROM journal p LEFT JOIN `+heldOf+` WHERE p.seq = ? GROUP BY p.seq`, slot.Seq).Scan(&planned, &x.Left, &x.OverLimit, &budgets, &x.Reason, &of)
 	if at, wrong := time.Parse(time.RFC3339Nano, of); wrong == nil {
 		x.Continues = &at

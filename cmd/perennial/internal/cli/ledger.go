@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -104,7 +105,11 @@ func (a ledgerCommands) ledgerBalance() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.printBalance(p.WithUnbooked())
+				c, err := l.Report().Corrections(ctx)
+				if err != nil {
+					return err
+				}
+				return a.printBalance(p.WithUnbooked(), c)
 			})(ctx, nil)
 		})
 	})
@@ -132,7 +137,7 @@ func (a ledgerCommands) listTotals(ctx context.Context, by string, limit int) er
 			return err
 		}
 		for _, x := range totals {
-			list.add(account, x, x.Subject, countText(x), money(x.ChargedCents, currency), money(x.RefundedCents, currency),
+			list.add(account, x, x.Subject, countText(by, x), money(x.ChargedCents, currency), money(x.RefundedCents, currency),
 				money(x.RecordedCents, currency), money(x.NetCents, currency))
 		}
 		return nil
@@ -143,17 +148,18 @@ func (a ledgerCommands) listTotals(ctx context.Context, by string, limit int) er
 // listed, because the total's name already includes the count. The count is not known for an
 // order that an operator resolved, because no reply from the provider gave the number of
 // proxies.
-func countText(x tables.BookTotal) string {
+func countText(by string, x tables.BookTotal) string {
 	switch {
 	case x.Rest:
 		return ""
-	case x.Count == 0 && x.ChargedCents > 0:
+	case by == "order" && x.Count == 0 && x.ChargedCents > 0:
 		return "not known"
 	}
 	return strconv.FormatInt(x.Count, 10)
 }
 
-func (a ledgerCommands) printBalance(b tables.Balance) error {
+// printBalance prints a balance. The provider's own sums lack what corrections took back.
+func (a ledgerCommands) printBalance(b tables.Balance, c report.Corrections) error {
 	rows := [][]string{
 		{"funding", money(b.FundingCents, b.Currency)},
 		{"external", money(b.ExternalCents, b.Currency)},
@@ -163,6 +169,9 @@ func (a ledgerCommands) printBalance(b tables.Balance) error {
 		{"net spent", money(b.ChargedCents-b.RefundedCents, b.Currency)},
 		{"wallet", money(b.WalletCents, b.Currency)},
 		{"journal head", b.Head.String()},
+	}
+	if c.Count > 0 {
+		rows = slices.Insert(rows, 5, []string{"  corrections", c.Text()})
 	}
 	if u := b.Unbooked; u != nil && u.Operations > 0 {
 		rows = append(rows, []string{"not booked yet", unbookedText(*u, b.Currency)})

@@ -118,7 +118,7 @@ func (a ledgerCommands) printReconciliation(x reconcile.Reconciliation) error {
 	}
 	w := x.Wallet
 	fmt.Fprintf(a.stdout, "wallet    provider %s, book %s, %s\n", money(w.ProviderCents, x.Currency), money(w.BookCents, x.Currency), boundsText(x))
-	fmt.Fprintf(a.stdout, "compared  orders: %d; renewals: %d; new expiries of renewed proxies: %d; orders made elsewhere: %d; left to the next pass: %d\n",
+	fmt.Fprintf(a.stdout, "compared  orders: %d; renewals (operations): %d; renewed proxies whose new expiry was read: %d; orders made elsewhere: %d; left to the next pass: %d\n",
 		x.Compared.Orders, x.Compared.Renewals, x.Compared.Expiries, x.Compared.Outside, x.Compared.Left)
 	const shown = 5
 	for i, n := range x.Notes {
@@ -148,8 +148,12 @@ func uncompared(x reconcile.Reconciliation) string {
 		return "not compared: the cost of " + daemon.FirstFew(x.Wallet.Unknown) + " is not known, so nothing can be said of the wallet\nanswer what needs review: perennial reviews list"
 	}
 	off := x.Wallet.ProviderCents - x.Wallet.BookCents
-	return fmt.Sprintf("not compared: the provider's wallet is %s off, but money was booked in the last ten minutes, which it may not show yet: compare again in ten minutes; a top-up is recorded with `perennial ledger record --kind top-up`",
+	text := fmt.Sprintf("not compared: the provider's wallet is %s off, but money was booked in the last ten minutes, which it may not show yet: compare again in ten minutes; a top-up is recorded with `perennial ledger record --kind top-up`",
 		money(off, x.Currency))
+	if len(x.Wallet.Answers) > 0 {
+		text += "\nif an answer is wrong, correct it with `perennial reviews correct ID`: " + strings.Join(x.Wallet.Answers, ", ")
+	}
+	return text
 }
 
 // boundsText says how far the wallet differs from the books. While operations are in

@@ -38,7 +38,7 @@ func TestACountThatIsNotKnownIsNotZero(t *testing.T) {
 		"2":         {SubjectTotal: tables.SubjectTotal{ChargedCents: 360, Count: 2}},
 		"0":         {SubjectTotal: tables.SubjectTotal{}},
 	} {
-		if got := countText(x); got != want {
+		if got := countText("order", x); got != want {
 			t.Errorf("%+v: %q, want %q", x, got, want)
 		}
 	}

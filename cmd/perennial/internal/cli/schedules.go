@@ -443,6 +443,9 @@ func (a scheduleCommands) printPlanMoney(p plans.Plan) {
 	if text := a.budgetText(p); text != "" {
 		fmt.Fprintln(a.stdout, text)
 	}
+	if text := p.CoversText(); text != "" {
+		fmt.Fprintln(a.stdout, text)
+	}
 	for _, x := range p.Shortfalls {
 		fmt.Fprintf(a.stdout, "%s, %s: %s skipped, %s short%s, the first expires at %s\n", x.Reason, x.Limit(p.Currency), english.Plural(x.Proxies, "proxy", ""), x.Missing().Text(p.Currency), x.ListedText(), x.FirstLostAt.Format(time.RFC3339))
 	}
@@ -489,7 +492,7 @@ func (a scheduleCommands) sweepForecast() *cobra.Command {
 	c.Long = "Forecasts the renewals of one schedule, or of all schedules of the account. It changes nothing.\n\n" +
 		"The forecast assumes that each listed proxy is renewed when it is due, at the last price paid or else at the\n" +
 		"list price. If a schedule sets 'keep', only the renewals needed to keep that number of proxies are assumed.\n" +
-		"Budgets, approvals and pauses do not reduce the forecast: the output shows what exceeds a budget or belongs\n" +
+		"Budgets, approvals and pauses do not reduce the forecast: the output shows what exceeds a daily budget or belongs\n" +
 		"to a paused schedule. Proxies that the next run would skip are counted too; `perennial schedules plan` lists them."
 	wholeVar(c.Flags(), &q.Days, "days", 30, fmt.Sprintf("how many days, today included; at most %d", schedules.MaxForecastDays))
 	return c
@@ -562,7 +565,7 @@ func (a scheduleCommands) sweepHistory() *cobra.Command {
 		})(ctx, args)
 	})
 	wholeVar(c.Flags(), &limit, "limit", 20, "how many runs, or with --skipped how many proxies")
-	c.Flags().BoolVar(&skipped, "skipped", false, "list the proxies that the last run skipped and that are still due")
+	c.Flags().BoolVar(&skipped, "skipped", false, "list the proxies that the last run skipped and that are still due, with the reason")
 	return c
 }
 
@@ -576,7 +579,8 @@ type SkippedByRun struct {
 }
 
 // printSkipped lists the proxies that a schedule's last run skipped and that are still due,
-// nearest expiry first.
+// nearest expiry first. The reason is that of now. If the limits of the run skipped all that nothing
+// else keeps from being renewed, the reason is the limit.
 func (a scheduleCommands) printSkipped(ctx context.Context, l *ledger.Ledger, account, schedule string, limit int) error {
 	c, err := config.Load(a.configFile)
 	if err != nil {
@@ -594,16 +598,37 @@ func (a scheduleCommands) printSkipped(ctx context.Context, l *ledger.Ledger, ac
 	if run == nil {
 		return &exitError{ExitFailed, errors.New("schedule " + schedule + " has no last run whose plan the ledger has\nlook at `perennial schedules history " + schedule + "`")}
 	}
-	list, n := a.listing("", "PROXY", "EXPIRES"), 0
+	coverage, err := plans.NewCoverage(all, plans.HistoryOf(l.Queries), c.ReadListFile)
+	if err != nil {
+		return err
+	}
+	var rows []SkippedByRun
+	n, barred := 0, 0
 	err = run.EachSkipped(ctx, l, c.ReadListFile, func(p tables.Proxy) error {
 		if n++; n > limit {
 			return nil
 		}
-		x := SkippedByRun{schedule, run.Slot.UTC(), p.ProxyID, p.LastsUntil(), run.Why()}
-		list.add("", x, p.ProxyID, stamp(x.ExpiresAt))
-		return list.err
+		why, err := coverage.Barred(ctx, p, time.Now())
+		if why != "" {
+			barred++
+		}
+		rows = append(rows, SkippedByRun{schedule, run.Slot.UTC(), p.ProxyID, p.LastsUntil(), why})
+		return err
 	})
-	if err = list.end(err); err != nil || a.output == "json" {
+	if err != nil {
+		return err
+	}
+	list, ofMoney := a.listing("", "PROXY", "EXPIRES", "REASON"), n <= limit && n-barred <= run.Result.OverLimit
+	for _, x := range rows {
+		short := x.Reason
+		if x.Reason == "" {
+			if x.Reason = run.Why(); ofMoney {
+				short = run.Result.Outcome
+			}
+		}
+		list.add("", x, x.ProxyID, stamp(x.ExpiresAt), short)
+	}
+	if err = list.end(nil); err != nil || a.output == "json" {
 		return err
 	}
 	_, err = fmt.Fprintln(a.stdout, skippedNote(run, n, limit))
@@ -646,7 +671,7 @@ func (a scheduleCommands) printSlots(ctx context.Context, l *ledger.Ledger, sche
 		if continues {
 			outcome = "continues"
 		}
-		rows = append(rows, slices.Concat([]string{stamp(&r.Began), outcome}, resultCells(&r.SlotResult, currency, continues), []string{r.Plan(), r.Reason}))
+		rows = append(rows, slices.Concat([]string{stamp(&r.Began), outcome}, resultCells(&r.SlotResult, currency, continues), []string{r.Plan(), r.Why()}))
 	}
 	return a.table([]string{"RUN", "STATE", "DUE", "RENEWED", "SKIPPED", "CHARGED", "PLAN", "REASON"}, rows)
 }

@@ -202,7 +202,7 @@ func (a sendCommands) publishOne(ctx context.Context, kind queue.Kind, f command
 	defer r.Close()
 	q := verbs.StatesRequest{IDs: []string{f.id}, Hashes: []string{hash}, Messages: []string{command.MessageHash(data)}}
 	before := ""
-	if f.given && !f.wait {
+	if f.given {
 		before = stateBefore(ctx, r, q)
 	}
 	if err := persist(ctx, func() error { return publish.New(r.JetStream()).Publish(ctx, r.account, out) }); err != nil {
@@ -211,7 +211,14 @@ func (a sendCommands) publishOne(ctx context.Context, kind queue.Kind, f command
 	if !f.wait {
 		return a.printPublished(ctx, f.id, before)
 	}
-	fmt.Fprintf(a.stderr, "published as %s\n", f.id)
+	switch before {
+	case "":
+		fmt.Fprintf(a.stderr, "published as %s\n", f.id)
+	case inspect.StateConflict:
+		return conflictOf(f.id)
+	default:
+		fmt.Fprintf(a.stderr, "%s was published before and is %s: it is not done again\n", f.id, before)
+	}
 	return a.followFor(ctx, r, f, q)
 }
 

@@ -255,7 +255,7 @@ func (a statusCommands) printOperations(rows operationRows, limit int) error {
 	list := a.listing("no operations", "OPERATION", "KIND", "STATE", "ATTEMPTS", "CHARGED", "REFUNDED", "NET", "ACCEPTED", "REASON")
 	for _, r := range rows[:min(len(rows), limit)] {
 		o := r.operation
-		list.add(r.account, o, cmp.Or(o.OperationID, o.CommandID), string(o.Kind), string(o.State), strconv.FormatInt(o.Attempts, 10), o.ChargedText(),
+		list.add(r.account, o, cmp.Or(o.OperationID, o.CommandID), string(o.Kind), o.StateText(), strconv.FormatInt(o.Attempts, 10), o.ChargedText(),
 			money(o.RefundedCents, o.Currency), o.NetOrCharged(), ago(&o.AcceptedAt), printable(o.Reason))
 	}
 	return list.end(nil)

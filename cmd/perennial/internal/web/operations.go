@@ -197,7 +197,11 @@ func (v *operationsView) read(ctx context.Context, l *ledger.Ledger, form url.Va
 		if err != nil {
 			return err
 		}
-		v.Rows = append(v.Rows, operationRow{inspect.OperationStatusOf(o, v.Currency), what})
+		one, err := inspect.ListedStatus(ctx, l, o, v.Currency)
+		if err != nil {
+			return err
+		}
+		v.Rows = append(v.Rows, operationRow{one, what})
 	}
 	if page.Next != (tables.Cursor{}) {
 		next := maps.Clone(form)
