@@ -224,16 +224,16 @@ func (p Plan) CoversText() string {
 	if p.Left == nil || p.RoomCents == nil {
 		return ""
 	}
-	waiting := slices.DeleteFunc(slices.Clone(p.LeftOut), func(x LeftOut) bool { return !x.AwaitsPrice() && x.Reason != ReasonBeyond })
-	slices.SortStableFunc(waiting, func(x, y LeftOut) int { return x.ExpiresAt.Compare(y.ExpiresAt) })
+	rest := slices.DeleteFunc(slices.Clone(p.LeftOut), func(x LeftOut) bool { return !x.AwaitsPrice() && x.Reason != ReasonBeyond && LimitNames[x.Reason] == "" })
+	slices.SortStableFunc(rest, func(x, y LeftOut) int { return x.ExpiresAt.Compare(y.ExpiresAt) })
 	room := *p.RoomCents
-	for n, x := range waiting {
-		if x.ListPriceCents == 0 {
+	for n, x := range rest {
+		if x.ListPriceCents == 0 && LimitNames[x.Reason] == "" {
 			return ""
 		}
-		if room -= x.ListPriceCents; room < 0 {
+		if room -= x.ListPriceCents; room < 0 || LimitNames[x.Reason] != "" {
 			return fmt.Sprintf("%s is enough for about %d of the %d; the first that it leaves out is %.80q, which expires at %s",
-				p.RoomOf, len(p.Included)+n, len(p.Included)+p.Left.Proxies, x.ProxyID, x.ExpiresAt.UTC().Format(time.RFC3339))
+				p.RoomOf, len(p.Included)+n, len(p.Included)+p.Left.Proxies+p.OverLimit(), x.ProxyID, x.ExpiresAt.UTC().Format(time.RFC3339))
 		}
 	}
 	return ""
@@ -489,14 +489,16 @@ func (p *planner) unaffordable(ctx context.Context, proxy tables.Proxy, cost *Pr
 	}
 	if !cost.Cents.Known() && p.canary[KindOf(proxy)] {
 		p.plan.Awaited[KindOf(proxy)] = proxy
+		p.keep(ctx, proxy)
 		return ReasonUnpriced
 	}
 	if !cost.Cents.Known() && p.frugal && p.learning { // each proxy of unknown price may cost more than is left
 		p.plan.Awaited[KindOf(proxy)] = proxy
+		p.keep(ctx, proxy)
 		return ReasonOneByOne
 	}
-	if !cost.Cents.Known() && p.in.ListPrice != nil && (p.frugal || p.in.LimitCents > 0) {
-		cost.list = p.in.ListPrice(ctx, proxy)
+	if !cost.Cents.Known() {
+		cost.list = p.limitedListPrice(ctx, proxy)
 	}
 	tooLow := over(p.limits, *cost)
 	if tooLow == nil {

@@ -65,6 +65,36 @@ func TestTrap52AListPriceOverALimitIsNotPaid(t *testing.T) {
 	}
 }
 
+// A proxy that waits for its price expires before a dearer kind's, and gets the money first.
+func TestMoneyIsKeptForProxiesThatWaitForTheirPrice(t *testing.T) {
+	s := keepalive()
+	de, de2, us := px("px_de", time.Hour), px("px_de2", 2*time.Hour), px("px_us", 3*time.Hour)
+	de.CountryCode, de2.CountryCode = "DE", "DE"
+	for budget, x := range map[int64]struct{ included, left []string }{
+		999:  {[]string{"px_de"}, []string{"px_de2", "px_us"}},
+		1000: {[]string{"px_de", "px_us"}, []string{"px_de2"}},
+		699:  {[]string{"px_de", "px_us"}, []string{"px_de2"}}, // the budget cannot pay for px_de2 anyway
+	} {
+		s.BudgetCents = budget
+		w := newWorld(t, s, de, de2, us)
+		w.ListPrice = func(context.Context, tables.Proxy) fact.Cents { return fact.Known(350) }
+		renewal(t, w.ledger, 1, "px_us", "succeeded", 300, us.ExpiresAt.Add(-30*fact.Day))
+		p := w.plan(t)
+		want(t, fmt.Sprint(budget, ": included"), p.ids(), x.included)
+		var left []string
+		for _, one := range p.LeftOut {
+			left = append(left, one.ProxyID)
+		}
+		want(t, fmt.Sprint(budget, ": left out"), left, x.left)
+		if budget == 999 {
+			want(t, "short by", p.Shortfalls[0].Cents, fact.Known(1))
+			want(t, "the run continues", p.Left.Proxies, 1)
+			w.UnpricedOpen = unpricedMost
+			want(t, "included while the price waits for a person", w.plan(t).ids(), []string{"px_us"})
+		}
+	}
+}
+
 // The account's limit counts the list price. The wallet does not, because the provider refuses
 // what the wallet cannot pay.
 func TestAListPriceCountsAgainstTheDayAndNotTheWallet(t *testing.T) {
