@@ -121,29 +121,38 @@ const (
 // Late counts the proxies that expire within a day although a schedule should have renewed them: each
 // renewal failed, was refused, or was never made. If half of renew_before is less than a day, that
 // time applies. Late leaves out proxies that are being renewed or in review. It also leaves out those
-// of a schedule whose status gives the reason: it is paused, fails, needs approval, lacks money, or
-// its run continues. A schedule with keep lets proxies expire on purpose.
+// of a schedule whose status gives the reason: it is paused, fails, needs approval, lacks money, its
+// run continues, or its first run comes in time. A schedule with keep lets proxies expire on purpose.
 func (s *Sweeper) Late(ctx context.Context, all []Status) (n int64, err error) {
 	coverage, err := plans.NewCoverage(s.Schedules, nil, s.ReadFile)
 	if err != nil {
 		return 0, nil //nolint:nilerr // a run of the schedule fails and says so
 	}
-	excused := map[string]bool{}
+	status := map[string]Status{}
 	for _, one := range all {
-		excused[one.Schedule] = one.Paused != nil || one.Problem != "" || one.Plan != "" || one.StillOverLimit > 0 || one.Left != nil
+		status[one.Schedule] = one
 	}
 	now := s.providerNow()
 	page, err := s.Ledger.Fleet.PricedPage(ctx, tables.ExpiryPlace{At: now}, now.Add(lateWithin), lateLooked)
 	for _, p := range page {
 		late := coverage.State(p, now) == plans.ProxyDue
 		for _, of := range coverage.AllOf(p.Proxy) {
-			late = late && !excused[of.Name] && of.Keep.AtLeast == 0 && p.LastsUntil().Before(now.Add(of.RenewBefore/2))
+			late = late && !status[of.Name].explains(*p.LastsUntil()) && of.Keep.AtLeast == 0 && p.LastsUntil().Before(now.Add(of.RenewBefore/2))
 		}
 		if late {
 			n++
 		}
 	}
 	return n, err
+}
+
+// explains reports whether the status gives the reason why a proxy that was due is not renewed, or
+// the schedule's first run comes before the proxy's expiry.
+func (s Status) explains(expires time.Time) bool {
+	if s.LastSlot == nil && s.NextSlot != nil && s.NextSlot.Before(expires) {
+		return true
+	}
+	return s.State == statePlanned || s.Paused != nil || s.Problem != "" || s.Plan != "" || s.StillOverLimit > 0 || s.Left != nil
 }
 
 // byExpiry compares the expiries of proxies. A proxy without an expiry comes last.
@@ -212,6 +221,8 @@ type RenewalOutlook struct {
 	Schedule    string     `json:"schedule,omitempty" doc:"The schedule that renews the proxy."`
 	At          *time.Time `json:"at,omitempty" doc:"The next scheduled time that may renew the proxy."`
 	LastRun     string     `json:"last_run,omitempty" doc:"Why the last run of the schedule skipped the proxy, if known."`
+
+	barred bool // Text gives the reason, whatever the last run did
 }
 
 // RenewalOutlookFrom has the data from which an outlook is derived.
@@ -238,7 +249,12 @@ type RenewalOutlookFrom struct {
 // Outlook returns a proxy's outlook. Any error is from the ledger.
 func (f RenewalOutlookFrom) Outlook(ctx context.Context) (RenewalOutlook, error) {
 	if open := f.open(); open != nil && f.Listed {
-		return f.underWay(open), nil
+		out := f.underWay(open)
+		if f.Coverage != nil {
+			of, _ := f.Coverage.Of(f.Proxy)
+			out.Schedule = of.Name
+		}
+		return out, nil
 	}
 	switch {
 	case !f.Listed:
@@ -276,7 +292,7 @@ func (f RenewalOutlookFrom) Outlook(ctx context.Context) (RenewalOutlook, error)
 func (f RenewalOutlookFrom) best(ctx context.Context, covering []plans.Schedule) (best RenewalOutlook, err error) {
 	for i, of := range covering {
 		out, err := f.by(ctx, of)
-		if err == nil {
+		if err == nil && !out.barred {
 			err = f.addLastRun(&out, of)
 		}
 		if err != nil || out.Good {
@@ -329,8 +345,9 @@ func (f RenewalOutlookFrom) by(ctx context.Context, of plans.Schedule) (out Rene
 		out.At = &slots[0]
 	}
 	status, problem := f.Status(of.Name)
+	out.barred = barred != ""
 	switch {
-	case barred == plans.ReasonUnread || barred == plans.ReasonNotShown:
+	case plans.Paid(barred):
 		out.At = nil
 		f.afterRenewal(&out)
 	case barred == plans.ReasonPerson || barred == plans.ReasonBackoff:

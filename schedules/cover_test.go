@@ -165,6 +165,7 @@ func TestAProxyThatExpiresSoonAndWasNotRenewedIsLate(t *testing.T) {
 	late := func(change func(*Status)) int64 {
 		all, err := h.List(t.Context())
 		check(t, err)
+		all[0].LastSlot = &noon
 		if change != nil {
 			change(&all[0])
 		}
@@ -172,7 +173,10 @@ func TestAProxyThatExpiresSoonAndWasNotRenewedIsLate(t *testing.T) {
 		check(t, err)
 		return n
 	}
-	want(t, "no run yet", late(nil), 1)
+	want(t, "a run has left it out", late(nil), 1)
+	want(t, "the first run comes in time", late(func(s *Status) { s.LastSlot = nil }), 0)
+	want(t, "the first run comes too late", late(func(s *Status) { s.LastSlot, s.NextSlot = nil, new(noon.Add(21*time.Hour)) }), 1)
+	want(t, "a run is in progress", late(func(s *Status) { s.State = "planned" }), 0)
 	want(t, "a paused schedule says why", late(func(s *Status) { s.Paused = &tables.SchedulePause{By: "ann"} }), 0)
 	want(t, "a run that lacks money says why", late(func(s *Status) { s.StillOverLimit = 1 }), 0)
 	p, err := h.Ledger.Fleet.Proxy(t.Context(), "px_1")

@@ -179,7 +179,7 @@ func (s *reader) readWallet(ctx context.Context, in *read) {
 		in.ReservedCents, err = s.Ledger.Money.Reserved(ctx, in.Now.Add(-reservedFor))
 	}
 	if err != nil {
-		s.Log.WithError(err).WithField("account", s.Account).Warn("the wallet could not be read: the run is planned as if it were full")
+		s.Log.WithError(err).WithField("account", s.Account).Warn("the wallet could not be read: plans and forecasts assume that it is full")
 		return
 	}
 	in.WalletCents = &cents

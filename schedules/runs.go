@@ -86,6 +86,7 @@ func addSlot(ctx context.Context, l *ledger.Ledger, all []*Run, slot tables.Slot
 	}
 	r.Renewed += x.Renewed
 	r.Failed += x.Failed
+	r.InReview += x.InReview
 	r.ChargedCents += x.ChargedCents
 	return all, nil
 }
@@ -233,6 +234,41 @@ func (x *LastRun) EachSkipped(ctx context.Context, l *ledger.Ledger, read func(n
 		}
 		return yield(p)
 	})
+}
+
+// SkippedProxy is a proxy that a run skipped. Barred is what else than money keeps it from being
+// renewed now, or "". Limit is the outcome of the run, if the run skipped the proxy for lack of money.
+type SkippedProxy struct {
+	tables.Proxy
+
+	Barred, Limit string
+}
+
+// ListSkipped returns the first proxies that EachSkipped finds, and how many it finds. all has the
+// account's schedules.
+func (x *LastRun) ListSkipped(ctx context.Context, l *ledger.Ledger, all []plans.Schedule, read func(name string) ([]byte, error), now time.Time, limit int) (rows []SkippedProxy, n int, err error) {
+	coverage, err := plans.NewCoverage(all, plans.HistoryOf(l.Queries), read)
+	if err != nil {
+		return nil, 0, err
+	}
+	free := 0
+	err = x.EachSkipped(ctx, l, read, func(p tables.Proxy) error {
+		if n++; n > limit {
+			return nil
+		}
+		why, err := coverage.Barred(ctx, p, now)
+		if why == "" {
+			free++
+		}
+		rows = append(rows, SkippedProxy{Proxy: p, Barred: why})
+		return err
+	})
+	for i := range rows { // the run has no reasons for single proxies
+		if rows[i].Barred == "" && n <= limit && free <= x.Result.OverLimit {
+			rows[i].Limit = x.Result.Outcome
+		}
+	}
+	return rows, n, err
 }
 
 // overLimit counts the proxies that a run skipped for lack of money and that are still due.

@@ -1,10 +1,12 @@
 package schedules
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
+	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/tables"
 )
@@ -48,4 +50,22 @@ func TestARunCountsTheRenewalsThatFailed(t *testing.T) {
 	if !strings.HasPrefix(list[0].Reason(), "1 renewal failed") {
 		t.Error(list[0].Reason())
 	}
+}
+
+func TestARunCountsItsReviews(t *testing.T) {
+	h := newRig(t, map[string]string{"px_1": "24h"}, keepalive())
+	h.sweep(t)
+	c := h.stream.commands[0]
+	ref := fact.Ref{CommandID: c.ID, OperationID: c.ID + "/0001"}
+	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(
+			fact.CommandAccepted{Ref: fact.Ref{CommandID: c.ID}, Kind: fact.KindRenewal, ContentHash: "h", Content: json.RawMessage(`{}`), DurationDays: 30,
+				Operations: []fact.Planned{{OperationID: ref.OperationID, Chunk: "0001", Generation: 1, Key: "key", ProxyIDs: c.ProxyIDs}}},
+			fact.OperationSending{Ref: ref, Attempt: 1, Key: "key", Body: "{}", SentAt: tx.Now()},
+			fact.OperationReview{Ref: ref, Attempt: 1, Ambiguous: true, Reason: "pending"})
+	}))
+	list, err := h.List(t.Context())
+	check(t, err)
+	want(t, "renewed, failed, in review", []int64{list[0].Result.Renewed, list[0].Result.Failed, list[0].Result.InReview}, []int64{0, 0, 1})
+	want(t, "why", list[0].Reason(), "1 renewal is in review")
 }

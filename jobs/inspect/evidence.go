@@ -627,6 +627,15 @@ func (e *Evidence) judge(o fact.Operation, expected, charged int64) *Verdict {
 	return v
 }
 
+// OthersSince returns what other operations booked as spent between WalletBefore and WalletNow, in
+// cents. It returns 0 if one of the two is unknown.
+func (e *Evidence) OthersSince() int64 {
+	if e.WalletBefore == nil || e.WalletNow == nil {
+		return 0
+	}
+	return e.WalletBefore.ProviderCents - e.WalletNow.LedgerCents - e.Suspense()
+}
+
 // Suspense returns the net amount that is booked as charged for lines with an unknown outcome.
 func (e *Evidence) Suspense() (cents int64) {
 	for _, l := range e.Lines {

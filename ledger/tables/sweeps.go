@@ -62,6 +62,7 @@ type SlotResult struct {
 	Unpriced      int         `json:"unpriced,omitempty" doc:"The number of its proxies of unknown price; 'estimate_cents' does not include them."`
 	Renewed       int64       `json:"renewed" doc:"How many proxies were renewed so far."`
 	Failed        int64       `json:"failed,omitempty" doc:"How many renewals of it failed or were not charged so far."`
+	InReview      int64       `json:"in_review,omitempty" doc:"How many of its renewals are in review."`
 	Skipped       int64       `json:"skipped" doc:"How many due proxies are not in the plan."`
 	ChargedCents  int64       `json:"charged_cents" doc:"What its renewals have cost so far, less refunds."`
 	Reason        string      `json:"reason,omitempty" doc:"The reason, for people; the text may change."`
@@ -82,7 +83,7 @@ func (x SlotResult) Cost() fact.Sum {
 	return fact.Sum{Cents: x.EstimateCents.Or(0), Lacks: x.Unpriced}
 }
 
-// Why returns the reason, with how many renewals failed. If this run continues another run, the text
+// Why returns the reason, with how many renewals failed or are in review. If this run continues another run, the text
 // begins with the other run.
 func (x SlotResult) Why() string {
 	var parts []string
@@ -91,6 +92,9 @@ func (x SlotResult) Why() string {
 	}
 	if x.Failed > 0 {
 		parts = append(parts, english.Plural(int(x.Failed), "renewal", "")+" failed")
+	}
+	if x.InReview > 0 {
+		parts = append(parts, english.Plural(int(x.InReview), "renewal is", "renewals are")+" in review")
 	}
 	if x.Reason != "" {
 		parts = append(parts, x.Reason)
@@ -117,9 +121,9 @@ func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 	x.Due, x.EstimateCents, x.Unpriced = &due, new(cost.Total()), cost.Lacks
 	err = l.row(ctx, `SELECT coalesce(sum(charged_cents - refunded_cents), 0) FROM `+commandsOfSlot+` WHERE s.schedule = ? AND s.slot_at = ?`, slot.Schedule, sqlite.Micros(slot.At)).Scan(&x.ChargedCents)
 	if err == nil { // a renewal that is retried has a line in each of its operations
-		err = l.row(ctx, `SELECT count(*) FILTER (WHERE renewed), count(*) FILTER (WHERE failed) FROM (
-			SELECT max(x.state IN ('succeeded', 'charged')) AS renewed, min(x.state IN ('failed', 'not_charged')) AS failed
-			FROM `+commandsOfSlot+` JOIN lines x ON x.operation = o.id WHERE s.schedule = ? AND s.slot_at = ? GROUP BY s.command_id, x.proxy_id)`, slot.Schedule, sqlite.Micros(slot.At)).Scan(&x.Renewed, &x.Failed)
+		err = l.row(ctx, `SELECT count(*) FILTER (WHERE renewed), count(*) FILTER (WHERE failed), count(*) FILTER (WHERE reviewed) FROM (
+			SELECT max(x.state IN ('succeeded', 'charged')) AS renewed, min(x.state IN ('failed', 'not_charged')) AS failed, max(o.state = 'review' AND x.claim) AS reviewed
+			FROM `+commandsOfSlot+` JOIN lines x ON x.operation = o.id WHERE s.schedule = ? AND s.slot_at = ? GROUP BY s.command_id, x.proxy_id)`, slot.Schedule, sqlite.Micros(slot.At)).Scan(&x.Renewed, &x.Failed, &x.InReview)
 	}
 	if err != nil {
 		return x, err

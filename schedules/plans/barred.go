@@ -43,6 +43,8 @@ func (in *Inputs) BarredBy(f *Filter, proxy tables.Proxy) string {
 		return ReasonBadID
 	case !usableExpiry(proxy):
 		return ReasonBadExpiry
+	case proxy.Unread() && proxy.ExpectedExpiresAt != nil:
+		return ReasonUnconfirmed
 	case proxy.Unread():
 		return ReasonUnread
 	}

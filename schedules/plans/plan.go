@@ -32,28 +32,29 @@ const (
 
 // Reasons why a due proxy is not in a plan.
 const (
-	ReasonClaimed   = "a renewal of it is open or in review"
-	ReasonTaken     = "this run has renewed it already"
-	ReasonOnItsWay  = "its renewal is published and not yet started"
-	ReasonRenewed   = "a renewal for this expiry was paid, and the expiry has not moved: if it stays so, see `perennial ledger reconcile`; `perennial renew` pays again"
-	ReasonNotShown  = "it was renewed within the hour, and the provider may not show the new expiry yet"
-	ReasonUnread    = "its last renewal has ended, and its expiry has not been read since"
-	ReasonBackoff   = "its last renewal ended without renewing it: it is tried again 30 minutes later, and after each further failure twice as long, or sooner if it expires soon"
-	ReasonInVain    = "a renewal of it was paid, and it has expired all the same: it is in review (`perennial reviews list`)"
-	ReasonPerson    = "five renewals ended without renewing it: it is in review (`perennial reviews list`)"
-	ReasonUnpriced  = "no renewal of its kind was paid yet: another of its kind is renewed first, to learn the price"
-	ReasonOneByOne  = "no renewal of its kind was paid yet: under a budget, one kind at a time is tried"
-	ReasonBudget    = "over the budget"
-	ReasonDay       = "over the budget of the day"
-	ReasonMonth     = "over the budget of the month"
-	ReasonLimit     = "over the account's limit of the day"
-	ReasonWallet    = "the wallet is too low"
-	ReasonBeyond    = "beyond what one run can plan: the next one takes it"
-	ReasonBadID     = "its id cannot be put into a command or a request"
-	ReasonBadExpiry = "its expiry cannot be put into a command: in UTC it is outside the years 1 to 9999"
-	ReasonRetired   = "it is retired: `perennial proxies retire --undo` takes it back"
-	ReasonExcepted  = "it is an exception of the schedule"
-	ReasonEnough    = "enough of its group stay without it"
+	ReasonClaimed     = "a renewal of it is open or in review"
+	ReasonTaken       = "this run has renewed it already"
+	ReasonOnItsWay    = "its renewal is published and not yet started"
+	ReasonRenewed     = "a renewal for this expiry was paid, and the expiry has not moved: if it stays so, see `perennial ledger reconcile`; `perennial renew` pays again"
+	ReasonNotShown    = "it was renewed within the hour, and the provider may not show the new expiry yet"
+	ReasonUnread      = "its last renewal has ended, and its expiry has not been read since"
+	ReasonUnconfirmed = "it was renewed, and its new expiry has not been read yet"
+	ReasonBackoff     = "its last renewal ended without renewing it: it is tried again 30 minutes later, and after each further failure twice as long, or sooner if it expires soon"
+	ReasonInVain      = "a renewal of it was paid, and it has expired all the same: it is in review (`perennial reviews list`)"
+	ReasonPerson      = "five renewals ended without renewing it: it is in review (`perennial reviews list`)"
+	ReasonUnpriced    = "no renewal of its kind was paid yet: another of its kind is renewed first, to learn the price"
+	ReasonOneByOne    = "no renewal of its kind was paid yet: under a budget, one kind at a time is tried"
+	ReasonBudget      = "over the budget"
+	ReasonDay         = "over the budget of the day"
+	ReasonMonth       = "over the budget of the month"
+	ReasonLimit       = "over the account's limit of the day"
+	ReasonWallet      = "the wallet is too low"
+	ReasonBeyond      = "beyond what one run can plan: the next one takes it"
+	ReasonBadID       = "its id cannot be put into a command or a request"
+	ReasonBadExpiry   = "its expiry cannot be put into a command: in UTC it is outside the years 1 to 9999"
+	ReasonRetired     = "it is retired: `perennial proxies retire --undo` takes it back"
+	ReasonExcepted    = "it is an exception of the schedule"
+	ReasonEnough      = "enough of its group stay without it"
 	// ReasonNotText says that a field that the match compares is not text.
 	ReasonUnusable = "its entry in the provider's list cannot be read"
 	ReasonNotText  = "what the match names of it is not text at the provider, so the match does not fit"
@@ -164,7 +165,7 @@ type Made struct {
 // Paid reports whether a reason says that a proxy's renewal is already paid or published. Such a
 // proxy seems due only because its new expiry is not known yet.
 func Paid(reason string) bool {
-	return reason == ReasonUnread || reason == ReasonNotShown || reason == ReasonTaken
+	return reason == ReasonUnconfirmed || reason == ReasonUnread || reason == ReasonNotShown || reason == ReasonTaken
 }
 
 // Unpaid counts the due proxies, except the proxies for which Paid is true.
@@ -218,13 +219,27 @@ func (p Plan) WholeText() string {
 	return whole.ListedText(p.ListPriceCents+listed, p.Currency)
 }
 
+// ActionOf returns what a run does with a proxy that its plan leaves out: "later" if the run continues
+// with it, "none" if its renewal is paid already, and "skip".
+func (p Plan) ActionOf(x LeftOut) string {
+	switch {
+	case Paid(x.Reason):
+		return "none"
+	case p.Left != nil && (x.AwaitsPrice() || x.Reason == ReasonBeyond):
+		return "later"
+	}
+	return "skip"
+}
+
 // CoversText says how many proxies of the run the tightest limit is expected to pay for, nearest
 // expiry first and at list prices. It returns "" if it pays for all, or if that cannot be told.
 func (p Plan) CoversText() string {
 	if p.Left == nil || p.RoomCents == nil {
 		return ""
 	}
-	rest := slices.DeleteFunc(slices.Clone(p.LeftOut), func(x LeftOut) bool { return !x.AwaitsPrice() && x.Reason != ReasonBeyond && LimitNames[x.Reason] == "" })
+	rest := slices.DeleteFunc(slices.Clone(p.LeftOut), func(x LeftOut) bool {
+		return !x.AwaitsPrice() && x.Reason != ReasonBeyond && LimitNames[x.Reason] == ""
+	})
 	slices.SortStableFunc(rest, func(x, y LeftOut) int { return x.ExpiresAt.Compare(y.ExpiresAt) })
 	room := *p.RoomCents
 	for n, x := range rest {

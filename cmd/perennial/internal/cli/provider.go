@@ -510,9 +510,9 @@ func listedNote(c *config.Config, account string, shown int, uncovered, listed b
 	case uncovered && shown > 0:
 		return fmt.Sprintf("%d proxies will not be renewed: they are in no schedule, or their expiry is not known", shown)
 	case shown > 0 && len(c.SchedulesOf(account)) == 0:
-		return "no schedule renews them, and they are listed once an hour; --live reads the provider's list"
+		return "no schedule renews them; Perennial reads the provider's list once an hour, --live reads it now"
 	case shown == 0 && !uncovered:
-		return "none was listed; --live reads the provider's list"
+		return "--live reads the provider's list"
 	}
 	return ""
 }

@@ -226,6 +226,9 @@ func walletsText(e inspect.Evidence, now time.Time) string {
 			known = append(known, fmt.Sprintf("%s %s at %s", x.when, money(x.ProviderCents, e.Currency), x.At.Format(time.RFC3339)))
 		}
 	}
+	if others := e.OthersSince(); others != 0 {
+		known[0] += fmt.Sprintf(" (since then %s booked for other operations)", money(others, e.Currency))
+	}
 	if x := e.WalletNow; x != nil {
 		known = append(known, fmt.Sprintf("now %s at the provider and %s in the ledger%s, read %s", money(x.ProviderCents, e.Currency), money(x.LedgerCents, e.Currency), apartText(x.ProviderCents-x.LedgerCents, e.Currency)+suspenseText(e), humanize.RelTime(x.At, now, "ago", "from now")))
 	}

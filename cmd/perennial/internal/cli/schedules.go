@@ -366,7 +366,7 @@ func (a scheduleCommands) printPlan(p plans.Plan) error {
 		if x.ListPriceCents > 0 {
 			price = money(x.ListPriceCents, p.Currency)
 		}
-		rows = append(rows, []string{x.ProxyID, x.ExpiresAt.Format(time.RFC3339), actionOf(p, x), price, x.Reason})
+		rows = append(rows, []string{x.ProxyID, x.ExpiresAt.Format(time.RFC3339), p.ActionOf(x), price, x.Reason})
 	}
 	if len(rows) == 0 {
 		return nil
@@ -375,16 +375,6 @@ func (a scheduleCommands) printPlan(p plans.Plan) error {
 		rows = append(rows, []string{"and " + strconv.Itoa(more) + " more", "", "skip", "", ""})
 	}
 	return a.table([]string{"PROXY", "EXPIRES", "ACTION", "PRICE", "REASON"}, rows)
-}
-
-func actionOf(p plans.Plan, x plans.LeftOut) string {
-	switch {
-	case plans.Paid(x.Reason):
-		return "none"
-	case p.Left != nil && (x.AwaitsPrice() || x.Reason == plans.ReasonBeyond):
-		return "later"
-	}
-	return "skip"
 }
 
 func leftOut(p plans.Plan) int {
@@ -579,8 +569,7 @@ type SkippedByRun struct {
 }
 
 // printSkipped lists the proxies that a schedule's last run skipped and that are still due,
-// nearest expiry first. The reason is that of now. If the limits of the run skipped all that nothing
-// else keeps from being renewed, the reason is the limit.
+// nearest expiry first.
 func (a scheduleCommands) printSkipped(ctx context.Context, l *ledger.Ledger, account, schedule string, limit int) error {
 	c, err := config.Load(a.configFile)
 	if err != nil {
@@ -598,35 +587,14 @@ func (a scheduleCommands) printSkipped(ctx context.Context, l *ledger.Ledger, ac
 	if run == nil {
 		return &exitError{ExitFailed, errors.New("schedule " + schedule + " has no last run whose plan the ledger has\nlook at `perennial schedules history " + schedule + "`")}
 	}
-	coverage, err := plans.NewCoverage(all, plans.HistoryOf(l.Queries), c.ReadListFile)
+	rows, n, err := run.ListSkipped(ctx, l, all, c.ReadListFile, time.Now(), limit)
 	if err != nil {
 		return err
 	}
-	var rows []SkippedByRun
-	n, barred := 0, 0
-	err = run.EachSkipped(ctx, l, c.ReadListFile, func(p tables.Proxy) error {
-		if n++; n > limit {
-			return nil
-		}
-		why, err := coverage.Barred(ctx, p, time.Now())
-		if why != "" {
-			barred++
-		}
-		rows = append(rows, SkippedByRun{schedule, run.Slot.UTC(), p.ProxyID, p.LastsUntil(), why})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	list, ofMoney := a.listing("", "PROXY", "EXPIRES", "REASON"), n <= limit && n-barred <= run.Result.OverLimit
-	for _, x := range rows {
-		short := x.Reason
-		if x.Reason == "" {
-			if x.Reason = run.Why(); ofMoney {
-				short = run.Result.Outcome
-			}
-		}
-		list.add("", x, x.ProxyID, stamp(x.ExpiresAt), short)
+	list := a.listing("", "PROXY", "EXPIRES", "REASON")
+	for _, p := range rows {
+		x := SkippedByRun{schedule, run.Slot.UTC(), p.ProxyID, p.LastsUntil(), cmp.Or(p.Barred, run.Why())}
+		list.add("", x, x.ProxyID, stamp(x.ExpiresAt), cmp.Or(p.Barred, p.Limit))
 	}
 	if err = list.end(nil); err != nil || a.output == "json" {
 		return err

@@ -70,7 +70,7 @@ func TestAnAccountWithoutAScheduleIsListed(t *testing.T) {
 			t.Errorf("%q: %d %s", args, code, errs)
 		}
 	}
-	const note = "no schedule renews them, and they are listed once an hour; --live reads the provider's list"
+	const note = "no schedule renews them; Perennial reads the provider's list once an hour, --live reads it now"
 	out, errs, _ := w.cli("proxies", "list")
 	if !strings.HasSuffix(out, note+"\n") || !strings.Contains(out, "px_3") || errs != "" {
 		t.Errorf("%s\n%s", out, errs)

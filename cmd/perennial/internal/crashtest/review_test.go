@@ -19,7 +19,7 @@ func (w *world) sweepAgain(schedule string) (p plans.Plan) {
 			if err := json.Unmarshal([]byte(out), &p); err != nil {
 				w.t.Fatal(err)
 			}
-			if p.LeftOutCounts[plans.ReasonUnread] == 0 {
+			if p.LeftOutCounts[plans.ReasonUnread]+p.LeftOutCounts[plans.ReasonUnconfirmed] == 0 {
 				return p
 			}
 			continue

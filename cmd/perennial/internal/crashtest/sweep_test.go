@@ -221,7 +221,7 @@ func TestASweepThatNeedsAPersonOrMoneyFails(t *testing.T) {
 	if facts := w.mustCLI("events", "--stored", "--type", "sweep.finished", "-o", "json"); !strings.Contains(facts, `"over_limit":1`) {
 		t.Errorf("no sweep.finished says that a budget left proxies out")
 	}
-	if out := w.mustCLI("status"); !strings.Contains(out, "skipped for a budget or the wallet (perennial schedules list)") {
+	if out := w.mustCLI("status"); !strings.Contains(out, "skipped for a budget or the wallet (perennial schedules history some --skipped)") {
 		t.Errorf("status does not count what a budget skipped:\n%s", out)
 	}
 }

@@ -281,6 +281,7 @@ type Needs struct {
 	PausedSchedules *int64 `json:"paused_schedules" doc:"Schedules that are paused."`
 	Failing         *int64 `json:"failing_schedules" doc:"Schedules whose run fails, or whose match selects no proxy."`
 	OverLimit       *int64 `json:"over_limit,omitempty" doc:"Due proxies that the last runs skipped because of a budget, the account's limit or the wallet."`
+	OverLimitOf     string `json:"over_limit_schedule,omitempty" doc:"The schedule that skipped them, if it is only one."`
 	Late            *int64 `json:"late,omitempty" doc:"Proxies that expire within a day although a schedule should have renewed them, and no other count says why."`
 	Uncovered       *int64 `json:"uncovered" doc:"Living proxies that no schedule renews, by the last listing: they are in none, or have no known expiry."`
 	Findings        *int64 `json:"findings" doc:"Differences between the books and the provider."`
@@ -288,6 +289,12 @@ type Needs struct {
 
 // PageRefused is the Page of refused commands, which the web UI lists one by one.
 const PageRefused = "refused"
+
+// LateCommand lists the proxies that expire within a day.
+const LateCommand = "proxies list --within 1d"
+
+// PageSkipped is the Page of skipped proxies. The web UI lists the schedules that skipped them.
+const PageSkipped = "skipped"
 
 // RefusedFor is how long a refused command is listed as needing an operator.
 const RefusedFor = 24 * time.Hour
@@ -306,9 +313,11 @@ func (n Need) Text() string { return english.Plural(int(n.Count), n.One, n.More)
 // WithSchedules returns the counts, increased by what the schedules need.
 func (n Needs) WithSchedules(all []schedules.Status) Needs {
 	var held, paused, failing, skipped int64
+	var skippedBy []string
 	for _, one := range all {
-		if r := one.Result; r != nil && r.Outcome != one.State {
+		if one.SkippedForMoney() > 0 {
 			skipped += int64(one.StillOverLimit)
+			skippedBy = append(skippedBy, one.Schedule)
 		}
 		switch {
 		case one.Plan != "":
@@ -320,11 +329,18 @@ func (n Needs) WithSchedules(all []schedules.Status) Needs {
 		}
 	}
 	n.Plans, n.PausedSchedules, n.Failing, n.OverLimit = &held, &paused, &failing, &skipped
+	if n.OverLimitOf = ""; len(skippedBy) == 1 {
+		n.OverLimitOf = skippedBy[0]
+	}
 	return n
 }
 
 // Parts returns the counts that are known and not 0.
 func (n Needs) Parts() (parts []Need) {
+	skippedBy := "schedules list"
+	if n.OverLimitOf != "" {
+		skippedBy = "schedules history " + n.OverLimitOf + " --skipped"
+	}
 	for _, p := range []struct {
 		count *int64
 		Need
@@ -337,8 +353,8 @@ func (n Needs) Parts() (parts []Need) {
 		{&n.Paused, Need{One: "pause of the account", More: "pauses of the account", Command: "accounts show", Page: "operations"}},
 		{n.PausedSchedules, Need{One: "paused schedule", More: "paused schedules", Command: "schedules list", Page: "schedules"}},
 		{n.Failing, Need{One: "schedule that renews nothing", More: "schedules that renew nothing", Command: "schedules list", Page: "schedules"}},
-		{n.OverLimit, Need{One: "proxy skipped for a budget or the wallet", More: "proxies skipped for a budget or the wallet", Command: "schedules list", Page: "schedules"}},
-		{n.Late, Need{One: "proxy that expires soon and was not renewed", More: "proxies that expire soon and were not renewed", Command: "proxies list --within 1d", Page: "proxies"}},
+		{n.OverLimit, Need{One: "proxy skipped for a budget or the wallet", More: "proxies skipped for a budget or the wallet", Command: skippedBy, Page: PageSkipped}},
+		{n.Late, Need{One: "proxy that expires soon and was not renewed", More: "proxies that expire soon and were not renewed", Command: LateCommand, Page: "proxies"}},
 		{n.Uncovered, Need{One: "proxy that no schedule renews", More: "proxies that no schedule renews", Command: "proxies list --uncovered", Page: "proxies"}},
 		{n.Findings, Need{One: "difference from the provider", More: "differences from the provider", Command: "ledger reconcile", Page: "money"}},
 	} {

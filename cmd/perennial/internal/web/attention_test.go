@@ -105,7 +105,7 @@ func TestProxiesThatABudgetSkipsNeedAPerson(t *testing.T) {
 	h.main.answer["sweeps"] = []schedules.Status{{Schedule: "keep", Account: "main", Cron: "@hourly", Timezone: "UTC", LastSlot: &noon, State: "finished", StillOverLimit: 2,
 		Result: &tables.SlotResult{Outcome: tables.OutcomeOverBudget, Due: new(int64(4)), Renewed: 2, Skipped: 2, OverLimit: 2, Reason: "daily_budget_cents exceeded"}}}
 	h.main.answer["summary"] = verbs.Summary{}
-	wants(t, h.settled("/a/main/attention"), "2 proxies skipped for a budget or the wallet")
+	wants(t, h.settled("/a/main/attention"), "2 proxies skipped: daily_budget_cents exceeded", `href="/a/main/schedule?id=keep#skipped"`)
 }
 
 // The page also keeps the pause's reason and the last run's reason apart.
@@ -184,10 +184,11 @@ func TestTheBooksCardSaysWhatWasCompared(t *testing.T) {
 	}{
 		{"unknown", "", booksView{}},
 		{"Not compared yet", "", booksView{Compared: &jobs.LastReconciliation{}}},
-		{"They differed before this run", "bad", booksView{Compared: &jobs.LastReconciliation{}, Differed: true}},
+		{"They differed before the runner started", "bad", booksView{Compared: &jobs.LastReconciliation{}, Differed: true}},
 		{"Not comparable now", "", booksView{Compared: compared(nil, 900, 0)}},
 		{"1.00 USD unexplained", "bad", booksView{Compared: compared(&no, 900, -100)}},
 		{"They differ", "bad", booksView{Compared: compared(&no, 900, 0)}},
+		{"Equal now: compare again", "bad", booksView{Compared: compared(&no, 900, -100), Changed: true, LastRead: &walletRead{noon, 1000}}},
 		{"They differed; changed since the check", "bad", booksView{Compared: compared(&no, 900, 0), Changed: true}},
 		{"Changed since the check", "", booksView{Compared: compared(&yes, 900, 0), Changed: true}},
 		{"1.00 USD unconfirmed", "warn", booksView{Compared: compared(&yes, 900, 0), Balance: tables.Balance{Unbooked: open}}},
@@ -203,6 +204,21 @@ func TestTheBooksCardSaysWhatWasCompared(t *testing.T) {
 		check(t, pages()["money"].ExecuteTemplate(&page, "layout", view{Account: "main", Now: noon, Data: moneyView{booksView: c.card}}))
 		if !strings.Contains(page.String(), ">"+c.says+"</h2>") {
 			t.Errorf("the page of the money does not say %q:\n%s", c.says, page.String())
+		}
+	}
+}
+
+// While an operation is in progress, the wallets differ without an error.
+func TestTheBooksCardShowsADifferenceOnlyAfterAnAnswer(t *testing.T) {
+	read := &walletRead{noon, 580}
+	for want, v := range map[int64]booksView{
+		-400: {LastRead: read, Answered: true},
+		-420: {LastRead: read, Answered: true, Since: -20},
+		0:    {LastRead: read, Changed: true},
+	} {
+		v.Balance.WalletCents = 980
+		if got := v.Difference(); got != want {
+			t.Errorf("%+v: %d, want %d", v, got, want)
 		}
 	}
 }

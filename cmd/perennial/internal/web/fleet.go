@@ -183,10 +183,10 @@ func (p pausedShares) Text(currency string) string {
 	return "of it " + strings.Join(all, ", ")
 }
 
-// calendarView is a month, or the five weeks from this week's Monday, in UTC.
+// calendarView is a month, or this week and the next five, in UTC.
 type calendarView struct {
 	Name          string
-	Rolling       bool         // the five weeks
+	Rolling       bool         // this week and the next five
 	Before, After calendarLink // the neighboring months
 	Weeks         [][7]calendarDay
 	Made          Made[map[string]calendarCount] // by day, such as 2026-12-31
@@ -231,7 +231,7 @@ func (c *calendarCount) add(o calendarCount) {
 const (
 	monthForm = "2006-01"
 	// rollingWeeks is the number of weeks that the calendar shows without a month.
-	rollingWeeks = 5
+	rollingWeeks = 6
 	// calendarStep is the number of proxies read at a time.
 	calendarStep = 2000
 )
@@ -245,7 +245,7 @@ func (s *overviewPages) calendar(q accountRequest) (page, error) {
 		month := time.Date(today.Year(), today.Month(), 1, 0, 0, 0, 0, time.UTC)
 		first = today.AddDate(0, 0, -weekday(today))
 		end = first.AddDate(0, 0, 7*rollingWeeks)
-		v.Name, v.Before, v.After = "the next five weeks", linkTo(month), linkTo(month.AddDate(0, 1, 0))
+		v.Name, v.Before, v.After = "this week and the next five", linkTo(month), linkTo(month.AddDate(0, 1, 0))
 	} else {
 		v.Name, v.Before, v.After = first.Format("January 2006"), linkTo(first.AddDate(0, -1, 0)), linkTo(end)
 	}

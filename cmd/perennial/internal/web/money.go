@@ -311,6 +311,7 @@ type booksView struct {
 	Balance  tables.Balance
 	Compared *comparison // nil if unknown; At is zero if the runner has made no reconciliation
 	Changed  bool        // money was booked, or a review answered, after the last reconciliation
+	Answered bool        // a review was answered after the last reconciliation
 	Differed bool        // the last reconciliation found a difference, perhaps before this process started
 	Agreed   bool        // the last reconciliation found no difference
 	Since    int64       // cents by which the ledger's wallet has changed since LastRead
@@ -367,9 +368,10 @@ func (s *insight) books(ctx context.Context, a Account, b tables.Balance) (books
 		return v, nil
 	}
 	last, _, err := a.Ledger().Money.PostingsBefore(ctx, "", 0, 1)
-	if v.Changed = len(last) > 0 && last[0].Time.After(at); err == nil && !v.Changed {
-		v.Changed, err = a.Ledger().Report().AnsweredAfter(ctx, at)
+	if err == nil {
+		v.Answered, err = a.Ledger().Report().AnsweredAfter(ctx, at)
 	}
+	v.Changed = v.Answered || len(last) > 0 && last[0].Time.After(at)
 	if err != nil || !v.Changed || v.LastRead == nil {
 		return v, err
 	}
@@ -397,6 +399,16 @@ func (s *insight) compared(a Account, shown Made[verbs.AccountView]) *comparison
 	return newest
 }
 
+// Difference returns by how many cents the provider's wallet, when it was last read, was higher than
+// the ledger's wallet. It returns 0 unless a review was answered since, because otherwise an operation
+// in progress can explain it.
+func (b booksView) Difference() int64 {
+	if b.LastRead == nil || !b.Answered {
+		return 0
+	}
+	return b.LastRead.Cents + b.Since - b.Balance.WalletCents
+}
+
 // BooksLevel returns the color of the books. It is "ok" only if a reconciliation agreed and
 // nothing was booked after it.
 func (b booksView) BooksLevel() string {
@@ -415,13 +427,25 @@ func (b booksView) BooksLevel() string {
 func (b booksView) verdictBefore() string {
 	switch {
 	case b.Differed:
-		return "They differed before this run"
+		return "They differed before the runner started"
 	case b.Agreed && b.Changed:
 		return "Changed since the check"
 	case b.Agreed:
-		return "They agreed before this run"
+		return "They agreed before the runner started"
 	}
 	return "Not compared yet"
+}
+
+// equalNow reports whether the ledger's wallet has become what the provider's wallet was.
+func (b booksView) equalNow() bool {
+	return b.LastRead != nil && b.LastRead.Cents == b.Balance.WalletCents
+}
+
+func (b booksView) changedText() string {
+	if b.Changed {
+		return "; changed since the check"
+	}
+	return ""
 }
 
 // BooksVerdict says whether the books agree. It calls a difference unconfirmed if an open
@@ -436,14 +460,12 @@ func (b booksView) BooksVerdict() string {
 		return b.verdictBefore()
 	case c.OK == nil:
 		return "Not comparable now"
+	case !*c.OK && b.Changed && b.equalNow():
+		return "Equal now: compare again"
 	case !*c.OK && c.DifferenceCents != nil && *c.DifferenceCents != 0:
-		text := amount(*c.DifferenceCents) + " unexplained"
-		if b.Changed {
-			text += "; changed since the check"
-		}
-		return text
+		return amount(*c.DifferenceCents) + " unexplained" + b.changedText()
 	case !*c.OK && b.Changed:
-		return "They differed; changed since the check"
+		return "They differed" + b.changedText()
 	case !*c.OK:
 		return "They differ"
 	case b.Changed:

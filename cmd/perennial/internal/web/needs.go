@@ -270,8 +270,13 @@ func (s *insight) attentionList(ctx context.Context, a Account) (v attentionView
 			v.Needs = append(v.Needs, need{"held", "Approval", one.Schedule, planText(ctx, a, one.Plan), "Review plan", to(name, "schedule", "id", one.Schedule)})
 		}
 	}
+	for _, one := range n.Schedules {
+		if skipped := one.SkippedForMoney(); skipped > 0 {
+			v.Needs = append(v.Needs, need{"held", "Skipped", one.Schedule, english.Plural(skipped, "proxy", "") + " skipped: " + one.Reason(), "Open", to(name, "schedule", "id", one.Schedule) + "#skipped"})
+		}
+	}
 	for _, p := range n.Parts() {
-		if p.Page == "reviews" || p.Page == verbs.PageRefused || p.One == "plan to approve" { // not counted here, because the list shows each of them
+		if p.Page == verbs.PageSkipped && n.NoRunner == "" || p.Page == "reviews" || p.Page == verbs.PageRefused || p.One == "plan to approve" { // not counted here, because the list shows each of them
 			continue
 		}
 		v.Needs = append(v.Needs, need{"held", "Check", p.Text(), "", "Open", pageOf(name, p)})
@@ -291,7 +296,12 @@ func planText(ctx context.Context, a Account, plan string) string {
 // pageOf returns the address of the page for one kind of need.
 func pageOf(account string, p verbs.Need) string {
 	switch p.Page {
+	case verbs.PageSkipped:
+		return to(account, "schedules")
 	case "proxies":
+		if p.Command == verbs.LateCommand {
+			return to(account, p.Page, "within", "24h")
+		}
 		return to(account, p.Page, "uncovered", "1")
 	case "operations":
 		if p.Command == "accounts show" {

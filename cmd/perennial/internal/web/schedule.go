@@ -12,7 +12,6 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
-	"perennial/ledger/tables"
 	"perennial/schedules"
 	"perennial/schedules/plans"
 )
@@ -51,7 +50,7 @@ type scheduleView struct {
 // skippedView lists the proxies that the last run skipped and that are still due.
 type skippedView struct {
 	Run  *schedules.LastRun
-	Rows []tables.Proxy // the first skipped proxies; All is the total number
+	Rows []schedules.SkippedProxy // the first skipped proxies; All is the total number
 	All  int
 }
 
@@ -106,7 +105,7 @@ func (s *overviewPages) schedule(q accountRequest) (page, error) {
 		v.Runs, err = schedules.Runs(ctx, q.account.Ledger(), v.Schedule, slotsShown)
 	}
 	if err == nil && configured >= 0 {
-		v.Skipped, err = skippedBy(ctx, q.account, q.account.Schedules()[configured])
+		v.Skipped, err = skippedBy(ctx, q.account, q.account.Schedules()[configured], s.Clock())
 	}
 	if configured >= 0 {
 		v.Rules = q.account.Schedules()[configured].Rules(v.Currency)
@@ -127,18 +126,13 @@ func (s *overviewPages) schedule(q accountRequest) (page, error) {
 
 // skippedBy returns the proxies that a schedule's last run skipped. It returns nil if the
 // run skipped no proxy, or if a list of proxies cannot be read.
-func skippedBy(ctx context.Context, a Account, one plans.Schedule) (*skippedView, error) {
+func skippedBy(ctx context.Context, a Account, one plans.Schedule, now time.Time) (*skippedView, error) {
 	run, err := schedules.ReadLastRun(ctx, a.Ledger(), one)
 	if err != nil || run == nil || run.Result.Skipped == 0 {
 		return nil, err
 	}
 	v := &skippedView{Run: run}
-	err = run.EachSkipped(ctx, a.Ledger(), a.ReadList, func(p tables.Proxy) error {
-		if v.All++; len(v.Rows) < approvalShown {
-			v.Rows = append(v.Rows, p)
-		}
-		return nil
-	})
+	v.Rows, v.All, err = run.ListSkipped(ctx, a.Ledger(), a.Schedules(), a.ReadList, now, approvalShown)
 	if err != nil && ctx.Err() == nil {
 		return nil, nil //nolint:nilnil // the sweep says which list cannot be read
 	}
