@@ -323,8 +323,8 @@ func (r *Runner) ProviderTime() time.Time { return r.clock.Provider() }
 // heard is false before the first reply.
 func (r *Runner) ClockSkew() (skew time.Duration, heard bool) { return r.clock.Skew() }
 
-// ErrLost is the cause of Run's context if another runner may have taken over the account. Work
-// in progress is abandoned immediately.
+// ErrLost is the cause with which a caller cancels Run's context if another runner may have taken over
+// the account. Run then abandons work in progress immediately.
 var ErrLost = errors.New("another runner may have the account")
 
 // Run executes commands until ctx ends. After that, it starts no more work, waits up to

@@ -53,9 +53,9 @@ func allWaits() []wait {
 	nextPlan := "the next run"
 	return []wait{
 		{"operation", string(fact.StateAccepted), "its turn comes, or a pause or a limit ends", "", "", ofOperations, simulated},
-		{"operation", waitsUnknown, "a reply; it is sent again under its key every 5 minutes or sooner", "20 hours after the first attempt that may have executed", "provider", "perennial_ambiguous_window_seconds", simulated},
+		{"operation", waitsUnknown, "a reply; the request is sent again with the same key at least every 5 minutes", "20 hours after the first attempt that may have been carried out", "provider", "perennial_ambiguous_window_seconds", simulated},
 		{"operation", waitsProcessing, "as for `unknown_outcome`", "as for `unknown_outcome`", "provider", "perennial_ambiguous_window_seconds", simulated},
-		{"operation", waitsRefused, "the time of Retry-After, or the end of the pause", "when the account's pause does", "paused", ofOperations, simulated},
+		{"operation", waitsRefused, "the time that Retry-After gives, or the end of the account's pause", "when the pause needs you", "paused", ofOperations, simulated},
 		{"operation", waitsUnread, "a successful read, tried every 5 minutes or sooner; rejected after 7 days, with nothing charged", "", "provider", ofOperations, simulated},
 		{"operation", waitsUnsent, "the request is sent again, within 64 seconds", "", "provider", ofOperations, simulated},
 		{"operation", waitsUnreadable, "its command and its proxies can be read from the ledger, tried every minute or sooner", "after 3 minutes, by an alert", "ledger", "perennial_check", "TestWhatCouldNotBeQueuedIsQueuedLater"},
@@ -75,7 +75,7 @@ func allWaits() []wait {
 		{"slot", "schedule_paused", "the end of the pause, if it has one; a single run then replaces all missed runs", "after a day, by an alert", "", "perennial_schedule_paused_timestamp_seconds", "TestAPausedScheduleFiresNothingUntilItIsResumed"},
 		{"account", decide.CausePerson, "the end of the pause, if it has one", "immediately", "paused", ofPauses, simulated},
 		{"account", decide.CauseClock, "the clock agrees with the provider's clock again", "immediately", "paused", ofPauses, simulated},
-		{"account", decide.CauseThrottled, "when the time of Retry-After has passed; if it exceeds an hour, when a read succeeds, with a retry every hour", "after half an hour, by an alert", "paused", ofPauses, simulated},
+		{"account", decide.CauseThrottled, "the time that Retry-After gives passes; if that is over an hour, a read succeeds, tried every hour", "after half an hour, by an alert", "paused", ofPauses, simulated},
 		{"account", decide.CauseFirewall, probed, "immediately", "paused", ofPauses, "TestAFirewallIsNoticed"},
 		{"account", string(upstream.CodeInvalidSignature), probed, "immediately", "paused", ofPauses, simulated},
 		{"account", string(upstream.CodeStaleTimestamp), probed, "immediately", "paused", ofPauses, simulated},
@@ -92,7 +92,7 @@ func allWaits() []wait {
 		{"account", "disk_full", "free space on the disk", "after 3 minutes, by an alert", "disk", "perennial_check", "TestAFullDiskLosesNothingAndEndsWithTheSpace"},
 		{"command", "on_the_stream", "fewer operations in progress", "", "", "perennial_commands_waiting", "TestABacklogEntersAsThereIsRoomAndNothingReturns"},
 		{"command", "dead_letter", "", "immediately", "", "perennial_dead_letters_total", "TestDeadLettersAreReadCorrectedAndDropped"},
-		{"event", "webhook_undelivered", "the receiver answers 2xx; delivery is retried without end", "by an alert", "", "perennial_webhook_oldest_seconds", "TestOneBrokenWebhookStopsNoOther"},
+		{"event", "webhook_undelivered", "the receiver answers 2xx; until then the delivery is retried", "by an alert", "", "perennial_webhook_oldest_seconds", "TestOneBrokenWebhookStopsNoOther"},
 	}
 }
 

@@ -223,8 +223,8 @@ const firmAfter = 10 * time.Minute
 type Published struct {
 	chain.Head // acknowledged by the stream; Seq is 0 if nothing was
 
-	// FirmSeq is a row that was acknowledged at least ten minutes before Head, or before a
-	// clean stop.
+	// FirmSeq is the last row that the stream acknowledged at least ten minutes before Head, or
+	// before a clean stop.
 	FirmSeq int64
 }
 

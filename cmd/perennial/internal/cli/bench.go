@@ -95,6 +95,6 @@ a long journal; each row needs about 2 kB in the temporary directory, and time t
 
 With --nats URL the same commands run once more through that NATS server or cluster, with 3
 replicas on a cluster of three or more servers. The results are printed beside those of the
-embedded server. On that server, bench uses a separate Perennial account named ` + bench.OuterAccount + `. If that
-account exists, bench does not start. When it finishes, bench removes its streams, consumers and lease.
+embedded server. On the server at URL, bench works under an account name of its own, ` + bench.OuterAccount + `. If the
+streams of that account exist, bench does not start. When it finishes, it removes its streams, consumers and lease.
 bench puts a heavy load on the server: do not run it against production.`

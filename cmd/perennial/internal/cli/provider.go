@@ -236,7 +236,7 @@ func (a providerCommands) proxiesList() *cobra.Command {
 	})
 	c.Flags().Var(span{&within}, "within", "only proxies that expire within this time, such as 3d or 72h")
 	c.Flags().BoolVar(&live, "live", false, "read the provider's list now, instead of the last stored listing")
-	c.Flags().BoolVar(&uncovered, "uncovered", false, "only proxies that no schedule renews: they are in none, or their expiry is not known")
+	c.Flags().BoolVar(&uncovered, "uncovered", false, "only proxies that no schedule matches, or whose expiry is not known")
 	query.addFlags(c)
 	return c
 }
@@ -528,8 +528,8 @@ func (a providerCommands) proxiesRetire() *cobra.Command {
 		}
 		return a.printChange(changed, fmt.Sprintf(done, english.Plural(changed.Changed, "more proxy", "more proxies")), err)
 	})
-	c.Long = `Takes proxies out of every schedule. Nothing else changes: the proxies work until they expire,
-and a command that lists a retired proxy still renews it. --undo lets schedules renew the proxies again.`
+	c.Long = `Takes proxies out of every schedule. The proxies work until they expire, and ` + "`perennial renew`" + ` still
+renews them. --undo lets schedules renew the proxies again.`
 	c.Args = cobra.RangeArgs(1, verbs.MaxRetired)
 	c.Flags().BoolVar(&q.Undo, "undo", false, "let schedules renew them again")
 	return signed(c, &q.By, &q.Reason, askedFor)

@@ -283,7 +283,7 @@ type Needs struct {
 	OverLimit       *int64 `json:"over_limit,omitempty" doc:"Due proxies that the last runs skipped because of a budget, the account's limit or the wallet."`
 	OverLimitOf     string `json:"over_limit_schedule,omitempty" doc:"The schedule that skipped them, if it is only one."`
 	Late            *int64 `json:"late,omitempty" doc:"Proxies that expire within a day although a schedule should have renewed them, and no other count says why."`
-	Uncovered       *int64 `json:"uncovered" doc:"Living proxies that no schedule renews, by the last listing: they are in none, or have no known expiry."`
+	Uncovered       *int64 `json:"uncovered" doc:"Living proxies that no schedule matches, or whose expiry is not known, by the last listing."`
 	Findings        *int64 `json:"findings" doc:"Differences between the books and the provider."`
 }
 
