@@ -116,7 +116,7 @@ func (s *forecaster) Forecast(ctx context.Context, schedule string, days int) (F
 	}
 	var wallet read
 	wallet.Now = o.now
-	s.reads.readWallet(ctx, &wallet)
+	s.reads.readWallet(ctx, &wallet, walletFresh)
 	f := o.forecast(wallet.Inputs)
 	var err error
 	f.Currency, err = s.Ledger.Currency(ctx)

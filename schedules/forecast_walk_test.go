@@ -31,7 +31,7 @@ func (h *rig) walk(t *testing.T, name string, days int) Forecast {
 	}
 	var wallet read
 	wallet.Now = o.now
-	h.reads.readWallet(t.Context(), &wallet)
+	h.reads.readWallet(t.Context(), &wallet, walletFresh)
 	f := o.forecast(wallet.Inputs)
 	var err error
 	f.Currency, err = h.Ledger.Currency(t.Context())

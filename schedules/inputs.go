@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,7 +21,33 @@ import (
 	"perennial/upstream"
 )
 
-type reader struct{ *Config }
+type reader struct {
+	*Config
+
+	wallet atomic.Pointer[walletRead]
+}
+
+// walletRead is the last wallet balance that was read. Each status asks for a forecast, and the wallet
+// costs a request.
+type walletRead struct {
+	at    time.Time
+	cents int64
+}
+
+// walletFresh is how old a balance may be in a forecast. A run reads the wallet itself.
+const walletFresh = 10 * time.Second
+
+// balance returns a balance that is younger than fresh, or reads the wallet.
+func (s *reader) balance(ctx context.Context, fresh time.Duration) (int64, error) {
+	if last := s.wallet.Load(); last != nil && s.Clock().Sub(last.at) < fresh && !s.Clock().Before(last.at) {
+		return last.cents, nil
+	}
+	cents, err := s.Wallet(ctx)
+	if err == nil {
+		s.wallet.Store(&walletRead{s.Clock(), cents})
+	}
+	return cents, err
+}
 
 // reservedFor is how long the money of a command that was not accepted yet is reserved.
 const reservedFor = 3 * fact.Day
@@ -63,7 +90,7 @@ func (s *reader) inputs(ctx context.Context, r *scheduleRunner, taken map[string
 	reads.Go(func() error { return s.readStaying(readCtx, r, &in, staying) })
 	reads.Go(func() error { return s.readSpent(readCtx, r, &in) })
 	reads.Go(func() error { return s.readLimit(readCtx, &in) })
-	reads.Go(func() error { s.readWallet(readCtx, &in); return nil })
+	reads.Go(func() error { s.readWallet(readCtx, &in, 0); return nil })
 	if err := reads.Wait(); err != nil {
 		return in, fmt.Errorf("read what is due and what it may cost: %w", err)
 	}
@@ -170,11 +197,11 @@ func (s *reader) readLimit(ctx context.Context, in *read) (err error) {
 // readWallet reads the provider's wallet, because the ledger may lack a top-up. If the wallet
 // cannot be read, it limits nothing. The provider refuses a renewal that the wallet cannot pay,
 // and charges nothing.
-func (s *reader) readWallet(ctx context.Context, in *read) {
+func (s *reader) readWallet(ctx context.Context, in *read, fresh time.Duration) {
 	if s.Wallet == nil {
 		return
 	}
-	cents, err := s.Wallet(ctx)
+	cents, err := s.balance(ctx, fresh)
 	if err == nil {
 		in.ReservedCents, err = s.Ledger.Money.Reserved(ctx, in.Now.Add(-reservedFor))
 	}

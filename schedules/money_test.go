@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -261,4 +262,24 @@ func TestAPlanOfReplacementsIsNotCalledEmpty(t *testing.T) {
 	if text := planSaid(fact.SweepPlanned{}, false, "USD"); text != "nothing was due" {
 		t.Error(text)
 	}
+}
+
+// Each status asks for a forecast, and the wallet costs a request.
+func TestForecastsReadTheWalletOnceInTenSeconds(t *testing.T) {
+	h := newRig(t, map[string]string{"px_1": "24h"}, keepalive())
+	reads := 0
+	h.wallet(t, func() (int64, error) { reads++; return int64(1000 * reads), nil })
+	check(t, h.lister.WaitPass(t.Context()))
+	for n, x := range []struct {
+		after time.Duration
+		cents int64
+	}{{0, 1000}, {9 * time.Second, 1000}, {time.Second, 2000}} {
+		h.watch.add(x.after)
+		f, err := h.Forecast(t.Context(), "", 30)
+		check(t, err)
+		want(t, fmt.Sprint("forecast ", n), *f.WalletCents, x.cents)
+	}
+	plan, err := h.PlanNow(t.Context(), "keepalive")
+	check(t, err)
+	want(t, "a plan reads it itself", *plan.WalletCents, int64(3000))
 }

@@ -153,7 +153,7 @@ func New(c Config) (*Sweeper, error) {
 	c.setDefaults()
 	s := &Sweeper{Config: c, counting: sleep.NewLock()}
 	own := &s.Config
-	s.reads, s.offers, s.replaces, s.uncovered, s.pacing = &reader{own}, &listPrices{Config: own}, &replacer{own}, &uncovered{Config: own}, &pacing{Config: own}
+	s.reads, s.offers, s.replaces, s.uncovered, s.pacing = &reader{Config: own}, &listPrices{Config: own}, &replacer{own}, &uncovered{Config: own}, &pacing{Config: own}
 	s.lister = listing.New(listing.Config{
 		Account: c.Account, Ledger: c.Ledger, Provider: c.Provider, Clock: c.Clock, Pass: c.Pass, Proxy: c.Proxy, Every: c.ListEvery,
 		LossPercent: c.LossPercent, LossMin: c.LossMin, Log: c.Log, Whole: s.countUncovered, Healed: func() {

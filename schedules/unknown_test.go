@@ -53,7 +53,7 @@ func TestWhatIsNotKnownIsNull(t *testing.T) {
 		calendar, err := s.Calendar()
 		check(t, err)
 		o, c := newOutlook(noon, 3), &Config{Ledger: l}
-		check(t, (&forecaster{c, &reader{c}, &listPrices{Config: c}, nil, newDueCounts()}).foresee(t.Context(), &scheduleRunner{Schedule: s, calendar: calendar}, o))
+		check(t, (&forecaster{c, &reader{Config: c}, &listPrices{Config: c}, nil, newDueCounts()}).foresee(t.Context(), &scheduleRunner{Schedule: s, calendar: calendar}, o))
 		f := o.forecast(in)
 		want(t, "the forecast", f.Charge(), fact.Sum{Cents: 300 * int64(len(in.Proxies)-f.Unpriced), Lacks: f.Unpriced})
 		for what, x := range map[string]any{"plan": p.Plan, "forecast": f} {
