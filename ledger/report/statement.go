@@ -84,11 +84,11 @@ type Corrections struct {
 }
 
 // Text returns the number of corrections and the sums that are not 0.
-func (c Corrections) Text() string {
+func (c Corrections) Text(currency string) string {
 	parts := []string{english.Plural(int(c.Count), "correction", "") + " in these sums"}
 	for _, x := range []Movement{{"charged", c.ChargedCents, false}, {"refunded", c.RefundedCents, false}, {"top-ups", c.FundingCents, false}, {"spent outside Perennial", c.OutsideCents, false}} {
 		if x.Cents != 0 {
-			parts = append(parts, x.Name+" "+fact.Amount(x.Cents, ""))
+			parts = append(parts, x.Name+" "+fact.Amount(x.Cents, currency))
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -159,4 +159,7 @@ var runnerBugs = []bug{
 	{trap: 75, name: "nothing shows that a runner is missing", in: "daemon.metrics.Collect",
 		old: "\tch <- prometheus.MustNewConstMetric(buildInfo, gauge, 1, config.Version, config.Commit(), runtime.Version())\n",
 		new: "\tif len(m.host.Accounts) == 0 {\n\t\tch <- prometheus.MustNewConstMetric(buildInfo, gauge, 1, config.Version, config.Commit(), runtime.Version())\n\t}\n"},
+	{name: "a corrected answer still expects its new expiry", in: "desk.recording.book", run: "TestACorrectedAnswerExpects",
+		old: "f.Corrects > 0 && f.ProxyID != \"\"",
+		new: "f.Corrects < 0"},
 }

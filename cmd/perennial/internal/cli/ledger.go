@@ -171,7 +171,7 @@ func (a ledgerCommands) printBalance(b tables.Balance, c report.Corrections) err
 		{"journal head", b.Head.String()},
 	}
 	if c.Count > 0 {
-		rows = slices.Insert(rows, 5, []string{"  corrections", c.Text()})
+		rows = slices.Insert(rows, 5, []string{"  corrections", c.Text(b.Currency)})
 	}
 	if u := b.Unbooked; u != nil && u.Operations > 0 {
 		rows = append(rows, []string{"not booked yet", unbookedText(*u, b.Currency)})

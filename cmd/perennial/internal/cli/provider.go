@@ -88,7 +88,7 @@ func (a providerCommands) printWallet(account string, w upstream.Wallet) error {
 		})
 	}
 	return a.table([]string{"WALLET", account}, [][]string{
-		{"balance", money(w.BalanceCents, w.Currency)}, {"frozen", money(w.FrozenCents, w.Currency) + "  (whether it is part of the balance is not given)"}, {"environment", string(w.Environment)}, {"real money", strconv.FormatBool(w.CashValue)},
+		{"balance", money(w.BalanceCents, w.Currency)}, {"frozen", money(w.FrozenCents, w.Currency) + "  (the provider does not say whether it is part of the balance)"}, {"environment", string(w.Environment)}, {"real money", strconv.FormatBool(w.CashValue)},
 	})
 }
 
@@ -270,7 +270,7 @@ func addProxy(list *listing, account string, p tables.Proxy) {
 
 func (a providerCommands) proxiesGet() *cobra.Command {
 	var reveal bool
-	c := newCommand("get ID…", "Show the provider's current data for proxies", a.asking(func(ctx context.Context, client *upstream.Client, args []string) error {
+	c := newCommand("get ID…", "Show the provider's current data for proxies, and whether each is renewed, and why", a.asking(func(ctx context.Context, client *upstream.Client, args []string) error {
 		for i, id := range args {
 			if i > 0 && a.output != "json" {
 				fmt.Fprintln(a.stdout)
@@ -332,7 +332,7 @@ func (a providerCommands) outlookOf(ctx context.Context, id string) [][2]string 
 		if last.SettledAt != nil {
 			at = *last.SettledAt
 		}
-		facts = append(facts, [2]string{"last_renewal", fmt.Sprintf("%s, %s charged, %s, of %s", last.State, money(last.ChargedCents-last.RefundedCents, v.Currency), stamp(&at), last.CommandID)})
+		facts = append(facts, [2]string{"last_renewal", fmt.Sprintf("%s at %s by %s, cost %s", last.State, stamp(&at), last.CommandID, money(last.ChargedCents-last.RefundedCents, v.Currency))})
 	}
 	return slices.DeleteFunc(append(facts, [2]string{"bought_by", v.BoughtBy}), func(f [2]string) bool { return f[1] == "" })
 }

@@ -458,7 +458,7 @@ func (a scheduleCommands) printPlanMoney(p plans.Plan) {
 	if p.NeedsApproval && p.State != "held" {
 		fmt.Fprintf(a.stdout, "it exceeds approve_over_cents (%s): when it runs it is on hold until it is approved (`perennial schedules run %s` runs it now)\n", money(p.ApproveOverCents, p.Currency), p.Schedule)
 	} else if p.NeedsApproval {
-		fmt.Fprintf(a.stdout, "it exceeds approve_over_cents (%s): approve it with `perennial schedules approve %s`, or decline it\n", money(p.ApproveOverCents, p.Currency), p.Hash)
+		fmt.Fprintf(a.stdout, "it exceeds approve_over_cents (%s): approve it with `perennial schedules approve %s`, or decline it with `perennial schedules decline %[2]s --reason TEXT`\n", money(p.ApproveOverCents, p.Currency), p.Hash)
 	}
 }
 
