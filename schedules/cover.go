@@ -1,6 +1,7 @@
 package schedules
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -123,10 +124,12 @@ const (
 // time applies. Late leaves out proxies that are being renewed or in review. It also leaves out those
 // of a schedule whose status gives the reason: it is paused, fails, needs approval, lacks money, its
 // run continues, or its first run comes in time. A schedule with keep lets proxies expire on purpose.
-func (s *Sweeper) Late(ctx context.Context, all []Status) (n int64, err error) {
+//
+// first is the first of them to expire.
+func (s *Sweeper) Late(ctx context.Context, all []Status) (n int64, first string, err error) {
 	coverage, err := plans.NewCoverage(s.Schedules, nil, s.ReadFile)
 	if err != nil {
-		return 0, nil //nolint:nilerr // a run of the schedule fails and says so
+		return 0, "", nil //nolint:nilerr // a run of the schedule fails and says so
 	}
 	status := map[string]Status{}
 	for _, one := range all {
@@ -140,10 +143,10 @@ func (s *Sweeper) Late(ctx context.Context, all []Status) (n int64, err error) {
 			late = late && !status[of.Name].explains(*p.LastsUntil()) && of.Keep.AtLeast == 0 && p.LastsUntil().Before(now.Add(of.RenewBefore/2))
 		}
 		if late {
-			n++
+			n, first = n+1, cmp.Or(first, p.ProxyID)
 		}
 	}
-	return n, err
+	return n, first, err
 }
 
 // explains reports whether the status gives the reason why a proxy that was due is not renewed, or
@@ -440,7 +443,7 @@ func (f RenewalOutlookFrom) whereDue(out *RenewalOutlook, status Status) {
 	case problem != "":
 		out.Text = "It is due; what its schedule would do is not known: " + problem + "."
 	case plan == nil:
-		out.Text = "It is due; its run is being planned to say more."
+		out.Text = "It is due. What its schedule does with it is being worked out."
 	case out.At != nil && out.At.After(*f.Proxy.ExpiresAt) && status.Left == nil:
 		out.Text = "It is due, and expires before the next run of its schedule: `perennial schedules run " + status.Schedule + "` renews it now."
 	default:

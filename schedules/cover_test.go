@@ -169,8 +169,11 @@ func TestAProxyThatExpiresSoonAndWasNotRenewedIsLate(t *testing.T) {
 		if change != nil {
 			change(&all[0])
 		}
-		n, err := h.Late(t.Context(), all)
+		n, first, err := h.Late(t.Context(), all)
 		check(t, err)
+		if (n > 0) != (first != "") {
+			t.Errorf("%d late, and the first is %q", n, first)
+		}
 		return n
 	}
 	want(t, "a run has left it out", late(nil), 1)

@@ -50,7 +50,7 @@ func TestAPreviewAddsUpTheListPricesOfWhatWaits(t *testing.T) {
 	want(t, "included", ids(p), []string{"px_1"})
 	want(t, "waiting", []any{len(p.LeftOut), p.LeftOut[0].ListPriceCents, p.LeftOut[1].ListPriceCents}, []any{2, int64(300), int64(300)})
 	want(t, "the whole", p.WholeText(), "list price 9.00, no renewal paid yet")
-	want(t, "what the budget covers", p.CoversText(), `budget_cents is enough for about 1 of the 3; the first that it leaves out is "px_2", which expires at `+noon.Add(25*time.Hour).Format(time.RFC3339))
+	want(t, "what the budget covers", p.CoversText(), `the budget of a run pays for about 1 of the 3; the first that it leaves out is px_2, which expires at `+noon.Add(25*time.Hour).Format(time.RFC3339))
 }
 
 // A canary in review does not delay its kind: the price in its line applies, or another canary

@@ -152,6 +152,12 @@ var LimitNames = map[string]string{
 	ReasonBudget: "budget_cents", ReasonDay: "daily_budget_cents", ReasonMonth: "monthly_budget_cents", ReasonLimit: "daily_limit_cents", ReasonWallet: "the wallet",
 }
 
+// limitTexts maps the name of a limit to a text for people.
+var limitTexts = map[string]string{
+	"budget_cents": "the budget of a run", "daily_budget_cents": "the budget of the day", "monthly_budget_cents": "the budget of the month",
+	"daily_limit_cents": "the account's daily limit", "the wallet": "the wallet",
+}
+
 // HeldCodes maps the reason of a skip to the code in a sweep.held fact.
 var HeldCodes = map[string]fact.SweepHeldCode{
 	ReasonBudget: fact.SweepHeldBudget, ReasonDay: fact.SweepHeldDay, ReasonMonth: fact.SweepHeldMonth, ReasonLimit: fact.SweepHeldDailyLimit, ReasonWallet: fact.SweepHeldWallet,

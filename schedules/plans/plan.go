@@ -247,8 +247,8 @@ func (p Plan) CoversText() string {
 			return ""
 		}
 		if room -= x.ListPriceCents; room < 0 || LimitNames[x.Reason] != "" {
-			return fmt.Sprintf("%s is enough for about %d of the %d; the first that it leaves out is %.80q, which expires at %s",
-				p.RoomOf, len(p.Included)+n, len(p.Included)+p.Left.Proxies+p.OverLimit(), x.ProxyID, x.ExpiresAt.UTC().Format(time.RFC3339))
+			return fmt.Sprintf("%s pays for about %d of the %d; the first that it leaves out is %.80s, which expires at %s",
+				limitTexts[p.RoomOf], len(p.Included)+n, len(p.Included)+p.Left.Proxies+p.OverLimit(), x.ProxyID, x.ExpiresAt.UTC().Format(time.RFC3339))
 		}
 	}
 	return ""
@@ -569,7 +569,7 @@ func (p *planner) leaveOut(proxy tables.Proxy, why string) {
 	p.noteLeft(*proxy.ExpiresAt, why)
 	p.plan.LeftOutCounts[why]++
 	if len(p.plan.LeftOut) < MaxListed {
-		p.plan.LeftOut = append(p.plan.LeftOut, LeftOut{ProxyID: proxy.ProxyID, ExpiresAt: proxy.ExpiresAt.UTC(), Reason: why})
+		p.plan.LeftOut = append(p.plan.LeftOut, LeftOut{ProxyID: proxy.ProxyID, ExpiresAt: proxy.LastsUntil().UTC(), Reason: why})
 	}
 }
 

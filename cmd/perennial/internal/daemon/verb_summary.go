@@ -190,11 +190,11 @@ func addSchedules(ctx context.Context, s *schedules.Sweeper, v *verbs.Summary) e
 		}
 	}
 	v.Needs = v.Needs.WithSchedules(all)
-	late, err := s.Late(ctx, all)
+	late, first, err := s.Late(ctx, all)
 	if err != nil {
 		return err
 	}
-	v.Needs.Late = &late
+	v.Needs.Late, v.Needs.LateFirst = &late, first
 	if len(all) == 0 || v.Expiring == nil {
 		return nil
 	}

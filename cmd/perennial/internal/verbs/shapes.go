@@ -283,6 +283,7 @@ type Needs struct {
 	OverLimit       *int64 `json:"over_limit,omitempty" doc:"Due proxies that the last runs skipped because of a budget, the account's limit or the wallet."`
 	OverLimitOf     string `json:"over_limit_schedule,omitempty" doc:"The schedule that skipped them, if it is only one."`
 	Late            *int64 `json:"late,omitempty" doc:"Proxies that expire within a day although a schedule should have renewed them, and no other count says why."`
+	LateFirst       string `json:"late_first,omitempty" doc:"The first of 'late' to expire."`
 	Uncovered       *int64 `json:"uncovered" doc:"Living proxies that no schedule matches, or whose expiry is not known, by the last listing."`
 	Findings        *int64 `json:"findings" doc:"Differences between the books and the provider."`
 }
@@ -290,8 +291,8 @@ type Needs struct {
 // PageRefused is the Page of refused commands, which the web UI lists one by one.
 const PageRefused = "refused"
 
-// LateCommand lists the proxies that expire within a day.
-const LateCommand = "proxies list --within 1d"
+// PageLate is the Page of proxies that expire soon and were not renewed.
+const PageLate = "late"
 
 // PageSkipped is the Page of skipped proxies. The web UI lists the schedules that skipped them.
 const PageSkipped = "skipped"
@@ -341,6 +342,10 @@ func (n Needs) Parts() (parts []Need) {
 	if n.OverLimitOf != "" {
 		skippedBy = "schedules history " + n.OverLimitOf + " --skipped"
 	}
+	late := Need{One: "proxy that expires soon and was not renewed", More: "proxies that expire soon and were not renewed", Command: "proxies list --within 1d", Page: PageLate}
+	if n.Late != nil && *n.Late == 1 && n.LateFirst != "" {
+		late.Command = "proxies get " + n.LateFirst
+	}
 	for _, p := range []struct {
 		count *int64
 		Need
@@ -354,7 +359,7 @@ func (n Needs) Parts() (parts []Need) {
 		{n.PausedSchedules, Need{One: "paused schedule", More: "paused schedules", Command: "schedules list", Page: "schedules"}},
 		{n.Failing, Need{One: "schedule that renews nothing", More: "schedules that renew nothing", Command: "schedules list", Page: "schedules"}},
 		{n.OverLimit, Need{One: "proxy skipped for a budget or the wallet", More: "proxies skipped for a budget or the wallet", Command: skippedBy, Page: PageSkipped}},
-		{n.Late, Need{One: "proxy that expires soon and was not renewed", More: "proxies that expire soon and were not renewed", Command: LateCommand, Page: "proxies"}},
+		{n.Late, late},
 		{n.Uncovered, Need{One: "proxy that no schedule renews", More: "proxies that no schedule renews", Command: "proxies list --uncovered", Page: "proxies"}},
 		{n.Findings, Need{One: "difference from the provider", More: "differences from the provider", Command: "ledger reconcile", Page: "money"}},
 	} {

@@ -105,7 +105,7 @@ func TestProxiesThatABudgetSkipsNeedAPerson(t *testing.T) {
 	h.main.answer["sweeps"] = []schedules.Status{{Schedule: "keep", Account: "main", Cron: "@hourly", Timezone: "UTC", LastSlot: &noon, State: "finished", StillOverLimit: 2,
 		Result: &tables.SlotResult{Outcome: tables.OutcomeOverBudget, Due: new(int64(4)), Renewed: 2, Skipped: 2, OverLimit: 2, Reason: "daily_budget_cents exceeded"}}}
 	h.main.answer["summary"] = verbs.Summary{}
-	wants(t, h.settled("/a/main/attention"), "2 proxies skipped: daily_budget_cents exceeded", `href="/a/main/schedule?id=keep#skipped"`)
+	wants(t, h.settled("/a/main/attention"), "Skipped", "daily_budget_cents exceeded", `href="/a/main/schedule?id=keep#skipped"`)
 }
 
 // The page also keeps the pause's reason and the last run's reason apart.

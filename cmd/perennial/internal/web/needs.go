@@ -71,7 +71,7 @@ func (s *insight) countNeeds(ctx context.Context, a Account) (n accountNeeds, er
 	glance, shown := s.glance(ctx, a), askNow(ctx, s.figures, a, verbs.Show, struct{}{})
 	n.Known, n.Asked = glance.problem() == "", glance.Pending()
 	if n.Known {
-		n.Uncovered, n.Late = glance.Value.Needs.Uncovered, glance.Value.Needs.Late
+		n.Uncovered, n.Late, n.LateFirst = glance.Value.Needs.Uncovered, glance.Value.Needs.Late, glance.Value.Needs.LateFirst
 		n.Findings = findings(glance.Value, s.compared(a, shown))
 	}
 	if err := n.read(ctx, a.Ledger(), s.Clock()); err != nil {
@@ -272,7 +272,7 @@ func (s *insight) attentionList(ctx context.Context, a Account) (v attentionView
 	}
 	for _, one := range n.Schedules {
 		if skipped := one.SkippedForMoney(); skipped > 0 {
-			v.Needs = append(v.Needs, need{"held", "Skipped", one.Schedule, english.Plural(skipped, "proxy", "") + " skipped: " + one.Reason(), "Open", to(name, "schedule", "id", one.Schedule) + "#skipped"})
+			v.Needs = append(v.Needs, need{"held", "Skipped", one.Schedule, one.Reason(), "Open", to(name, "schedule", "id", one.Schedule) + "#skipped"})
 		}
 	}
 	for _, p := range n.Parts() {
@@ -296,12 +296,14 @@ func planText(ctx context.Context, a Account, plan string) string {
 // pageOf returns the address of the page for one kind of need.
 func pageOf(account string, p verbs.Need) string {
 	switch p.Page {
+	case verbs.PageLate:
+		if id, one := strings.CutPrefix(p.Command, "proxies get "); one {
+			return to(account, "proxy", "id", id)
+		}
+		return to(account, "proxies", "within", "24h")
 	case verbs.PageSkipped:
 		return to(account, "schedules")
 	case "proxies":
-		if p.Command == verbs.LateCommand {
-			return to(account, p.Page, "within", "24h")
-		}
 		return to(account, p.Page, "uncovered", "1")
 	case "operations":
 		if p.Command == "accounts show" {

@@ -209,6 +209,11 @@ func (s *proxyPages) pricedRow(ctx context.Context, a Account, v *proxiesView, p
 	price := figureOf(ctx, s.insight.figures, figureKey{a.AccountName(), "price " + kind}, kindFresh, func(ctx context.Context) (tables.Paid, error) {
 		return a.Ledger().Fleet.LastPaid(ctx, p.Proxy)
 	})
+	if price.Known() && price.Value.Days == 0 { // the first renewal of a kind may have been paid since
+		price = figureOf(ctx, s.insight.figures, figureKey{a.AccountName(), "price " + kind}, time.Second, func(ctx context.Context) (tables.Paid, error) {
+			return a.Ledger().Fleet.LastPaid(ctx, p.Proxy)
+		})
+	}
 	if v.waits = v.waits || price.Pending(); price.Known() || p.Paid.Days > 0 {
 		of, _ := c.Of(p.Proxy)
 		row.Price = plans.PriceOf(p.Paid, price.Value, of.DurationDays)

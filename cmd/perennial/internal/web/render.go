@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"math"
 	"net/url"
+	"path"
 	"regexp"
 	"strings"
 	"sync"
@@ -38,6 +39,7 @@ var functions = template.FuncMap{
 	"money":      fact.Amount,
 	"when":       when,
 	"prose":      prose,
+	"backTo":     backTo,
 	"ago":        ago,
 	"span":       roughly,
 	"to":         to,
@@ -105,6 +107,15 @@ var commandText = regexp.MustCompile("`(perennial [^`]+)`")
 func prose(text string) template.HTML {
 	text = instantText.ReplaceAllString(template.HTMLEscapeString(text), "$1 $2 UTC")
 	return template.HTML(commandText.ReplaceAllString(text, "<code>$1</code>")) //nolint:gosec // the text is escaped
+}
+
+// backTo names the page at an address, such as "schedule keepalive".
+func backTo(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return address
+	}
+	return strings.TrimSpace(field(path.Base(u.Path)) + " " + short(u.Query().Get("id")))
 }
 
 // when formats a time in UTC. A script in the page converts it to the reader's time zone.
