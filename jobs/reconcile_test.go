@@ -548,7 +548,7 @@ func TestADifferenceOfTheWalletNamesTheAnswersBeforeIt(t *testing.T) {
 	h.await("keep", fact.StatePartial, fact.StateReview)
 	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: "keep/0001", ProxyID: "px_1", Charged: new(true), ChargedCents: 300, By: "ada", Reason: "a guess"}))
 	h.wallet(-50)
-	if f := h.finds("wallet", -50); !strings.Contains(f.Explanation, "keep/0001 px_1 (charged 3.00 USD, by ada): `perennial reviews correct ID`") {
+	if f := h.finds("wallet", -50); !strings.Contains(f.Explanation, "`perennial reviews correct ID` corrects a wrong answer: keep/0001 px_1 (charged 3.00 USD, by ada); the wallet holds") {
 		t.Errorf("%+v", f)
 	}
 }

@@ -116,7 +116,7 @@ func TestADifferenceNamesTheAnswersThatMayBeWrong(t *testing.T) {
 	h, id := unresolved(t, false)
 	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(true), ChargedCents: 300, ConfirmCents: new(int64(300)), AgainstEvidence: true, By: "ada", Reason: "a slip"}))
 	x := h.reconcile()
-	if x.OK != nil || !x.Wallet.Late || len(x.Wallet.Answers) != 1 || !strings.HasPrefix(x.Wallet.Answers[0], id+" (charged 3.00 USD, by ada") {
+	if x.OK != nil || !x.Wallet.Late || len(x.Wallet.Answers) != 1 || !strings.HasPrefix(reconcile.AnswersText(x.Wallet.Answers), id+" (charged 3.00 USD, by ada") {
 		t.Errorf("%v %+v", x.OK, x.Wallet)
 	}
 }

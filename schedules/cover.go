@@ -386,7 +386,7 @@ func until(at *time.Time) string {
 func (f RenewalOutlookFrom) afterRenewal(out *RenewalOutlook) {
 	ended := slices.IndexFunc(f.Renewals, func(r tables.ProxyRenewal) bool { return !r.Open })
 	if last := f.lastEnding(); last != nil && ended >= 0 && f.Renewals[ended].OperationID == last.OperationID {
-		out.Text, out.OperationID = "Its last renewal ended without renewing it: "+reasonOf(last)+". Schedules continue with it when its expiry has been read: the next listing reads it, and so does `perennial schedules run "+out.Schedule+"`.", last.OperationID
+		out.Text, out.OperationID = "Its last renewal ended without renewing it: "+reasonOf(last)+". Schedules try it again after half an hour, or sooner if it expires soon, once its expiry has been read: by the next listing, or by `perennial schedules run "+out.Schedule+"`.", last.OperationID
 		return
 	}
 	out.Good, out.Text = true, "It was renewed, and no listing has shown the new expiry yet."

@@ -4,11 +4,13 @@
 package schedules
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"perennial/jobs/command"
@@ -87,6 +89,7 @@ func addSlot(ctx context.Context, l *ledger.Ledger, all []*Run, slot tables.Slot
 	r.Renewed += x.Renewed
 	r.Failed += x.Failed
 	r.InReview += x.InReview
+	r.FailedFirst, r.ReviewFirst = cmp.Or(r.FailedFirst, x.FailedFirst), cmp.Or(r.ReviewFirst, x.ReviewFirst)
 	r.ChargedCents += x.ChargedCents
 	return all, nil
 }
@@ -190,12 +193,15 @@ func (x *LastRun) Text() string {
 	if x.Result.Left > 0 {
 		text = "has not renewed it yet"
 	}
-	return fmt.Sprintf("The run of %s %s: %s.", x.Began.UTC().Format(time.RFC3339), text, x.Why())
+	if why := x.Why(); why != "" {
+		text += ": " + why
+	}
+	return fmt.Sprintf("The run of %s %s.", x.Began.UTC().Format(time.RFC3339), text)
 }
 
-// Why says why the run skipped proxies, as far as the ledger has reasons.
+// Why says why the run skipped proxies, as far as the ledger has reasons. It has none for single
+// proxies.
 func (x *LastRun) Why() string {
-	const unknown = "the ledger records no reason for single proxies"
 	var why string
 	skipped := x.Result.SkippedSoFar()
 	switch forMoney := int64(x.Result.OverLimit); {
@@ -203,15 +209,13 @@ func (x *LastRun) Why() string {
 		return "its plan was declined " + x.Result.Reason
 	case x.Result.Left > 0 && skipped == 0:
 		return "the run continues and renews them as far as its budgets allow"
-	case forMoney == 0:
-		why = unknown
 	case forMoney >= skipped:
 		why = x.Result.Reason
-	default:
-		why = fmt.Sprintf("%d of %d for this reason: %s; for the others, %s", forMoney, skipped, x.Result.Reason, unknown)
+	case forMoney > 0:
+		why = fmt.Sprintf("%d of %d for this reason: %s", forMoney, skipped, x.Result.Reason)
 	}
 	if x.Result.Left > 0 {
-		return fmt.Sprintf("the run continues with %d more as far as its budgets allow, and skipped %d: %s", x.Result.Left, skipped, why)
+		why = strings.TrimSuffix(fmt.Sprintf("the run continues with %d more as far as its budgets allow, and skipped %d: %s", x.Result.Left, skipped, why), ": ")
 	}
 	return why
 }
@@ -264,7 +268,7 @@ func (x *LastRun) ListSkipped(ctx context.Context, l *ledger.Ledger, all []plans
 		return err
 	})
 	for i := range rows { // the run has no reasons for single proxies
-		if rows[i].Barred == "" && n <= limit && free <= x.Result.OverLimit {
+		if rows[i].Barred == "" && (x.Result.Outcome == tables.OutcomeDeclined || n <= limit && free <= x.Result.OverLimit) {
 			rows[i].Limit = x.Result.Outcome
 		}
 	}

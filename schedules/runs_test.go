@@ -67,5 +67,5 @@ func TestARunCountsItsReviews(t *testing.T) {
 	list, err := h.List(t.Context())
 	check(t, err)
 	want(t, "renewed, failed, in review", []int64{list[0].Result.Renewed, list[0].Result.Failed, list[0].Result.InReview}, []int64{0, 0, 1})
-	want(t, "why", list[0].Reason(), "1 renewal is in review")
+	want(t, "why", list[0].Reason(), `1 renewal is in review ("px_1")`)
 }

@@ -27,7 +27,23 @@ type WalletCheck struct {
 	UnderWay      []string `json:"under_way,omitempty" doc:"'under_way' lists the operations in progress that widen the range."`
 	Unknown       []string `json:"unknown,omitempty" doc:"'unknown' lists operations in progress whose cost is unknown and has no limit."`
 	Late          bool     `json:"late,omitempty" doc:"'late' says that the provider shows what the books held within the last ten minutes, so nothing can be concluded yet."`
-	Answers       []string `json:"answers,omitempty" doc:"If 'late': the answers to reviews since the wallet last agreed, one of which may be wrong."`
+	Answers       []Answer `json:"answers,omitempty" doc:"If the wallet differs: the answers to reviews since it last agreed, one of which may be wrong."`
+}
+
+// Answer is an operator's answer to a review.
+type Answer struct {
+	OperationID string `json:"operation_id" doc:"The operation in review."`
+	ProxyID     string `json:"proxy_id,omitempty" doc:"The proxy, if the answer is about one of several."`
+	Text        string `json:"text" doc:"The answer, for people; the text may change."`
+}
+
+// AnswersText joins answers, and leaves out all but the first few.
+func AnswersText(all []Answer) string {
+	texts := make([]string, len(all))
+	for i, x := range all {
+		texts[i] = strings.TrimSpace(x.OperationID+" "+x.ProxyID) + " (" + x.Text + ")"
+	}
+	return strings.Join(FirstFew(texts), ", ")
 }
 
 // WalletReading is a read of the wallet between two reads of the books.
@@ -372,7 +388,6 @@ func (p *Pass) suspectAnswers(ctx context.Context) error {
 		return nil
 	}
 	decisions, _, err := p.Ledger.Report().DecisionsBefore(ctx, 0, decisionsRead)
-	var answers []string
 	for _, d := range decisions {
 		if d.Fact != (fact.OperationResolved{}).FactType() {
 			continue
@@ -388,13 +403,10 @@ func (p *Pass) suspectAnswers(ctx context.Context) error {
 		if d.Cents != nil {
 			answer += " " + p.Binding.Amount(*d.Cents)
 		}
-		answers = append(answers, fmt.Sprintf("%s (%s, by %s)", d.About, answer, fact.Signed(d.By, d.User)))
+		p.Wallet.Answers = append(p.Wallet.Answers, Answer{d.OperationID, d.ProxyID, answer + ", by " + fact.Signed(d.By, d.User)})
 	}
-	switch {
-	case i < 0:
-		p.Wallet.Answers = FirstFew(answers)
-	case len(answers) > 0:
-		p.Findings[i].Explanation += "; answered since the wallet last agreed: " + strings.Join(FirstFew(answers), ", ") + ": `perennial reviews correct ID` corrects a wrong answer"
+	if i >= 0 && len(p.Wallet.Answers) > 0 {
+		p.Findings[i].Explanation = "reviews were answered since the wallet last agreed, and `perennial reviews correct ID` corrects a wrong answer: " + AnswersText(p.Wallet.Answers) + "; " + p.Findings[i].Explanation
 	}
 	return err
 }

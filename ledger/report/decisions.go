@@ -28,6 +28,9 @@ type Decision struct {
 	// approved, declined).
 	Outcome string `json:"outcome,omitempty"`
 	Cents   *int64 `json:"amount_cents,omitempty"`
+	// OperationID and ProxyID are the parts of About for an answer to a review.
+	OperationID string `json:"operation_id,omitempty"`
+	ProxyID     string `json:"proxy_id,omitempty"`
 }
 
 // A row repeats an adjacent row if both are the same answer to a plan. Such an answer has one row
@@ -143,7 +146,7 @@ func (d *Decision) ofCommands(f fact.Fact) {
 			d.sign("", "", "")
 		}
 	case fact.OperationResolved:
-		d.Outcome = f.Outcome
+		d.Outcome, d.OperationID, d.ProxyID = f.Outcome, f.OperationID, f.ProxyID
 		if f.ChargedCents > 0 {
 			d.Cents = &f.ChargedCents
 		}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -63,6 +64,8 @@ type SlotResult struct {
 	Renewed       int64       `json:"renewed" doc:"How many proxies were renewed so far."`
 	Failed        int64       `json:"failed,omitempty" doc:"How many renewals of it failed or were not charged so far."`
 	InReview      int64       `json:"in_review,omitempty" doc:"How many of its renewals are in review."`
+	FailedFirst   string      `json:"failed_first,omitempty" doc:"One of the proxies whose renewal failed."`
+	ReviewFirst   string      `json:"review_first,omitempty" doc:"One of the proxies whose renewal is in review."`
 	Skipped       int64       `json:"skipped" doc:"How many due proxies are not in the plan."`
 	ChargedCents  int64       `json:"charged_cents" doc:"What its renewals have cost so far, less refunds."`
 	Reason        string      `json:"reason,omitempty" doc:"The reason, for people; the text may change."`
@@ -91,15 +94,26 @@ func (x SlotResult) Why() string {
 		parts = append(parts, "continues the run of "+x.Continues.UTC().Format(time.RFC3339))
 	}
 	if x.Failed > 0 {
-		parts = append(parts, english.Plural(int(x.Failed), "renewal", "")+" failed")
+		parts = append(parts, english.Plural(int(x.Failed), "renewal", "")+" failed"+named(x.Failed, x.FailedFirst))
 	}
 	if x.InReview > 0 {
-		parts = append(parts, english.Plural(int(x.InReview), "renewal is", "renewals are")+" in review")
+		parts = append(parts, english.Plural(int(x.InReview), "renewal is", "renewals are")+" in review"+named(x.InReview, x.ReviewFirst))
 	}
 	if x.Reason != "" {
 		parts = append(parts, x.Reason)
 	}
 	return strings.Join(parts, "; ")
+}
+
+// named names one of n proxies, whose ids are the provider's.
+func named(n int64, first string) string {
+	switch {
+	case first == "":
+		return ""
+	case n == 1:
+		return fmt.Sprintf(" (%.80q)", first)
+	}
+	return fmt.Sprintf(" (such as %.80q)", first)
 }
 
 // heldOf joins a plan with the limits that cut it short. Their rows are directly before the
@@ -121,9 +135,10 @@ func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 	x.Due, x.EstimateCents, x.Unpriced = &due, new(cost.Total()), cost.Lacks
 	err = l.row(ctx, `SELECT coalesce(sum(charged_cents - refunded_cents), 0) FROM `+commandsOfSlot+` WHERE s.schedule = ? AND s.slot_at = ?`, slot.Schedule, sqlite.Micros(slot.At)).Scan(&x.ChargedCents)
 	if err == nil { // a renewal that is retried has a line in each of its operations
-		err = l.row(ctx, `SELECT count(*) FILTER (WHERE renewed), count(*) FILTER (WHERE failed), count(*) FILTER (WHERE reviewed) FROM (
-			SELECT max(x.state IN ('succeeded', 'charged')) AS renewed, min(x.state IN ('failed', 'not_charged')) AS failed, max(o.state = 'review' AND x.claim) AS reviewed
-			FROM `+commandsOfSlot+` JOIN lines x ON x.operation = o.id WHERE s.schedule = ? AND s.slot_at = ? GROUP BY s.command_id, x.proxy_id)`, slot.Schedule, sqlite.Micros(slot.At)).Scan(&x.Renewed, &x.Failed, &x.InReview)
+		err = l.row(ctx, `SELECT count(*) FILTER (WHERE renewed), count(*) FILTER (WHERE failed), count(*) FILTER (WHERE reviewed),
+			coalesce(min(proxy_id) FILTER (WHERE failed), ''), coalesce(min(proxy_id) FILTER (WHERE reviewed), '') FROM (
+			SELECT x.proxy_id AS proxy_id, max(x.state IN ('succeeded', 'charged')) AS renewed, min(x.state IN ('failed', 'not_charged')) AS failed, max(o.state = 'review' AND x.claim) AS reviewed
+			FROM `+commandsOfSlot+` JOIN lines x ON x.operation = o.id WHERE s.schedule = ? AND s.slot_at = ? GROUP BY s.command_id, x.proxy_id)`, slot.Schedule, sqlite.Micros(slot.At)).Scan(&x.Renewed, &x.Failed, &x.InReview, &x.FailedFirst, &x.ReviewFirst)
 	}
 	if err != nil {
 		return x, err

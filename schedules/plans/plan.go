@@ -231,27 +231,50 @@ func (p Plan) ActionOf(x LeftOut) string {
 	return "skip"
 }
 
-// CoversText says how many proxies of the run the tightest limit is expected to pay for, nearest
-// expiry first and at list prices. It returns "" if it pays for all, or if that cannot be told.
-func (p Plan) CoversText() string {
+// uncovered returns the first proxy of the run that the tightest limit is not expected to pay for, by
+// nearest expiry and at list prices, and how many it pays for. It returns nil if the limit pays for all,
+// or if that cannot be told.
+func (p Plan) uncovered() (first *LeftOut, n int) {
 	if p.Left == nil || p.RoomCents == nil {
-		return ""
+		return nil, 0
 	}
-	rest := slices.DeleteFunc(slices.Clone(p.LeftOut), func(x LeftOut) bool {
-		return !x.AwaitsPrice() && x.Reason != ReasonBeyond && LimitNames[x.Reason] == ""
-	})
+	rest := slices.DeleteFunc(slices.Clone(p.LeftOut), func(x LeftOut) bool { return p.ActionOf(x) != "later" && LimitNames[x.Reason] == "" })
 	slices.SortStableFunc(rest, func(x, y LeftOut) int { return x.ExpiresAt.Compare(y.ExpiresAt) })
 	room := *p.RoomCents
 	for n, x := range rest {
-		if x.ListPriceCents == 0 && LimitNames[x.Reason] == "" {
-			return ""
+		overLimit := LimitNames[x.Reason] != ""
+		if x.ListPriceCents == 0 && !overLimit {
+			return nil, 0
 		}
-		if room -= x.ListPriceCents; room < 0 || LimitNames[x.Reason] != "" {
-			return fmt.Sprintf("%s pays for about %d of the %d; the first that it leaves out is %.80s, which expires at %s",
-				limitTexts[p.RoomOf], len(p.Included)+n, len(p.Included)+p.Left.Proxies+p.OverLimit(), x.ProxyID, x.ExpiresAt.UTC().Format(time.RFC3339))
+		if room -= x.ListPriceCents; room < 0 || overLimit {
+			return &x, len(p.Included) + n
 		}
 	}
-	return ""
+	return nil, 0
+}
+
+// CoversText says how many proxies of the run the tightest limit is expected to pay for. It returns ""
+// if it pays for all, or if that cannot be told.
+func (p Plan) CoversText() string {
+	first, n := p.uncovered()
+	if first == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s pays for about %d of the %d; the first that it leaves out is %.80s, which expires at %s",
+		limitTexts[p.RoomOf], n, len(p.Included)+p.Left.Proxies+p.OverLimit(), first.ProxyID, first.ExpiresAt.UTC().Format(time.RFC3339))
+}
+
+// ReasonsOf returns the reason of each row of LeftOut. Rows that the money is not expected to reach say
+// so.
+func (p Plan) ReasonsOf() []string {
+	first, _ := p.uncovered()
+	reasons := make([]string, len(p.LeftOut))
+	for i, x := range p.LeftOut {
+		if reasons[i] = x.Reason; first != nil && p.ActionOf(x) == "later" && !x.ExpiresAt.Before(first.ExpiresAt) {
+			reasons[i] = "likely over " + limitTexts[p.RoomOf] + ": " + x.Reason
+		}
+	}
+	return reasons
 }
 
 // LearnsText says that a plan below the approval limit renews proxies of unknown price first, to

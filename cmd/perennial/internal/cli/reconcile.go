@@ -151,7 +151,7 @@ func uncompared(x reconcile.Reconciliation) string {
 	text := fmt.Sprintf("not compared: the provider's wallet is %s off, but money was booked in the last ten minutes, which it may not show yet: compare again in ten minutes; a top-up is recorded with `perennial ledger record --kind top-up`",
 		money(off, x.Currency))
 	if len(x.Wallet.Answers) > 0 {
-		text += "\nif an answer is wrong, correct it with `perennial reviews correct ID`: " + strings.Join(x.Wallet.Answers, ", ")
+		text += "\nif an answer is wrong, correct it with `perennial reviews correct ID`: " + reconcile.AnswersText(x.Wallet.Answers)
 	}
 	return text
 }

@@ -361,12 +361,13 @@ func (a scheduleCommands) printPlan(p plans.Plan) error {
 		}
 		rows = append(rows, []string{x.ProxyID, x.ExpiresAt.Format(time.RFC3339), "renew", centsOrUnknown(price, p.Currency), why})
 	}
-	for _, x := range p.LeftOut {
+	reasons := p.ReasonsOf()
+	for i, x := range p.LeftOut {
 		price := ""
 		if x.ListPriceCents > 0 {
 			price = money(x.ListPriceCents, p.Currency)
 		}
-		rows = append(rows, []string{x.ProxyID, x.ExpiresAt.Format(time.RFC3339), p.ActionOf(x), price, x.Reason})
+		rows = append(rows, []string{x.ProxyID, x.ExpiresAt.Format(time.RFC3339), p.ActionOf(x), price, reasons[i]})
 	}
 	if len(rows) == 0 {
 		return nil
@@ -607,9 +608,15 @@ func skippedNote(run *schedules.LastRun, due, limit int) string {
 	if run.Result.Skipped == 0 {
 		return fmt.Sprintf("the run of %s skipped nothing that was due", stamp(&run.Began))
 	}
-	text := fmt.Sprintf("the run of %s skipped %s: %s\nstill due: %d of them", stamp(&run.Began), english.Plural(int(run.Result.Skipped), "proxy", "proxies"), run.Why(), due)
+	text := fmt.Sprintf("the run of %s skipped %s", stamp(&run.Began), english.Plural(int(run.Result.Skipped), "proxy", "proxies"))
 	if run.Result.Left > 0 {
-		text = fmt.Sprintf("%s due; %s", english.Plural(due, "proxy is", "proxies are"), run.Why())
+		text = english.Plural(due, "proxy is", "proxies are") + " due"
+	}
+	if why := run.Why(); why != "" {
+		text += ": " + why
+	}
+	if run.Result.Left == 0 {
+		text += fmt.Sprintf("\nstill due: %d of them", due)
 	}
 	if due > limit {
 		text += fmt.Sprintf("; %d are shown, --limit shows more", limit)

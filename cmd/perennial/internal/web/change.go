@@ -19,6 +19,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/ledger/fact"
 	"perennial/schedules"
+	"perennial/schedules/plans"
 )
 
 type change struct {
@@ -86,9 +87,13 @@ type changeAnswer struct {
 	WalletCents *int64            `json:"wallet_cents"`
 	Due         *int              `json:"due"` // Due, Included, Left and State are set by a run of a schedule
 	Included    []json.RawMessage `json:"included"`
+	LeftOut     map[string]int    `json:"left_out_counts"`
 	Left        *fact.SweepLeft   `json:"left"`
 	State       string            `json:"state"`
 }
+
+// unpaid returns how many proxies are due whose renewal is not paid already.
+func (x changeAnswer) unpaid() int { return plans.Plan{Due: *x.Due, LeftOutCounts: x.LeftOut}.Unpaid() }
 
 // said describes what changed. It returns an error if nothing changed.
 func (x changeAnswer) said() (string, error) {
@@ -98,12 +103,12 @@ func (x changeAnswer) said() (string, error) {
 	case x.Changed != nil && *x.Changed == 0:
 		return "", errors.New("nothing was changed: it was so already")
 	case x.Due != nil && x.State == schedules.StateHeld:
-		return fmt.Sprintf("%d due. The plan needs approval: nothing was published.", *x.Due), nil
+		return fmt.Sprintf("%d due. The plan needs approval: nothing was published.", x.unpaid()), nil
 	case x.Due != nil && x.Left != nil:
-		return fmt.Sprintf("%d due, %s published. The run continues: %s.", *x.Due, english.Plural(len(x.Included), "renewal", ""),
+		return fmt.Sprintf("%d due, %s published. The run continues: %s.", x.unpaid(), english.Plural(len(x.Included), "renewal", ""),
 			english.Plural(x.Left.Proxies, "proxy follows", "proxies follow")+" as far as its budgets allow"), nil
 	case x.Due != nil:
-		return fmt.Sprintf("%d due, %s published.", *x.Due, english.Plural(len(x.Included), "renewal", "")), nil
+		return fmt.Sprintf("%d due, %s published.", x.unpaid(), english.Plural(len(x.Included), "renewal", "")), nil
 	case x.Warning == "" && x.WalletCents != nil && x.Currency != "": // without a currency, the wallet balance cannot be formatted
 		return "The ledger balance is " + fact.Amount(*x.WalletCents, x.Currency) + ".", nil
 	}

@@ -436,8 +436,8 @@ func (b booksView) verdictBefore() string {
 	return "Not compared yet"
 }
 
-// equalNow reports whether the ledger's wallet has become what the provider's wallet was.
-func (b booksView) equalNow() bool {
+// EqualNow reports whether the ledger's wallet has become what the provider's wallet was.
+func (b booksView) EqualNow() bool {
 	return b.LastRead != nil && b.LastRead.Cents == b.Balance.WalletCents
 }
 
@@ -460,7 +460,7 @@ func (b booksView) BooksVerdict() string {
 		return b.verdictBefore()
 	case c.OK == nil:
 		return "Not comparable now"
-	case !*c.OK && b.Changed && b.equalNow():
+	case !*c.OK && b.Changed && b.EqualNow():
 		return "Equal now: compare again"
 	case !*c.OK && c.DifferenceCents != nil && *c.DifferenceCents != 0:
 		return amount(*c.DifferenceCents) + " unexplained" + b.changedText()

@@ -714,7 +714,9 @@ func happensNext(o fact.Operation, waitsFor string) string {
 		return "Resolve the review: nothing is sent before."
 	case fact.StateRejected:
 		return "Nothing: it was refused, or cancelled, and nothing was charged."
-	case fact.StateDelivered, fact.StateRefunded, fact.StateCompleted, fact.StatePartial, fact.StateFailed, fact.StateResolved:
+	case fact.StatePartial, fact.StateFailed:
+		return "Nothing: it has ended. A schedule tries the proxies that failed again, with a new command."
+	case fact.StateDelivered, fact.StateRefunded, fact.StateCompleted, fact.StateResolved:
 	}
 	return "Nothing: it has ended."
 }
