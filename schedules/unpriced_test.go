@@ -51,7 +51,7 @@ func TestAPreviewAddsUpTheListPricesOfWhatWaits(t *testing.T) {
 	want(t, "waiting", []any{len(p.LeftOut), p.LeftOut[0].ListPriceCents, p.LeftOut[1].ListPriceCents}, []any{2, int64(300), int64(300)})
 	want(t, "the whole", p.WholeText(), "list price 9.00, no renewal paid yet")
 	want(t, "what it is not expected to pay for", p.ReasonsOf()[0], "likely over the budget of a run: "+plans.ReasonUnpriced)
-	want(t, "what the budget covers", p.CoversText(), `the budget of a run pays for about 1 of the 3; the first that it leaves out is px_2, which expires at `+noon.Add(25*time.Hour).Format(time.RFC3339))
+	want(t, "what the budget covers", p.CoversText(), `The budget of a run pays for about 1 of the 3; the first that it leaves out is px_2, which expires at `+noon.Add(25*time.Hour).Format(time.RFC3339))
 }
 
 // A canary in review does not delay its kind: the price in its line applies, or another canary

@@ -154,8 +154,8 @@ var LimitNames = map[string]string{
 
 // limitTexts maps the name of a limit to a text for people.
 var limitTexts = map[string]string{
-	"budget_cents": "the budget of a run", "daily_budget_cents": "the budget of the day", "monthly_budget_cents": "the budget of the month",
-	"daily_limit_cents": "the account's daily limit", "the wallet": "the wallet",
+	"budget_cents": "budget of a run", "daily_budget_cents": "budget of the day", "monthly_budget_cents": "budget of the month",
+	"daily_limit_cents": "account's daily limit", "the wallet": "wallet",
 }
 
 // HeldCodes maps the reason of a skip to the code in a sweep.held fact.

@@ -260,7 +260,7 @@ func (p Plan) CoversText() string {
 	if first == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s pays for about %d of the %d; the first that it leaves out is %.80s, which expires at %s",
+	return fmt.Sprintf("The %s pays for about %d of the %d; the first that it leaves out is %.80s, which expires at %s",
 		limitTexts[p.RoomOf], n, len(p.Included)+p.Left.Proxies+p.OverLimit(), first.ProxyID, first.ExpiresAt.UTC().Format(time.RFC3339))
 }
 
@@ -271,7 +271,7 @@ func (p Plan) ReasonsOf() []string {
 	reasons := make([]string, len(p.LeftOut))
 	for i, x := range p.LeftOut {
 		if reasons[i] = x.Reason; first != nil && p.ActionOf(x) == "later" && !x.ExpiresAt.Before(first.ExpiresAt) {
-			reasons[i] = "likely over " + limitTexts[p.RoomOf] + ": " + x.Reason
+			reasons[i] = "likely over the " + limitTexts[p.RoomOf] + ": " + x.Reason
 		}
 	}
 	return reasons
