@@ -10,6 +10,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/report"
+	"perennial/ledger/tables"
 )
 
 func (h *rig) evidence(id string) inspect.Evidence {
@@ -240,7 +241,23 @@ func TestARenewalOfOneProxyIsAnsweredAsAWhole(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	}
-	if len(e.Answers) != 3 || e.Suspense() != 300 {
+	if len(e.Answers) != 3 || e.Suspense() != 300 || e.ChargedCents != 300 {
 		t.Errorf("%d in suspense, %d answers: %+v", e.Suspense(), len(e.Answers), e.Answers)
+	}
+}
+
+// The charge of the operation itself is not another's.
+func TestTheEvidenceTellsWhatOthersBooked(t *testing.T) {
+	t.Parallel()
+	own := inspect.Evidence{WalletBefore: &tables.Reconciled{}, WalletNow: &inspect.WalletRead{LedgerCents: 9_000}}
+	own.WalletBefore.ProviderCents = 10_000
+	if got := own.OthersSince(); got != 1000 {
+		t.Errorf("%d while nothing of it is booked", got)
+	}
+	if own.ChargedCents = 700; own.OthersSince() != 300 {
+		t.Errorf("%d when 700 of it are booked", own.OthersSince())
+	}
+	if own.WalletNow = nil; own.OthersSince() != 0 {
+		t.Errorf("%d without a wallet", own.OthersSince())
 	}
 }

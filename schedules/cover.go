@@ -339,7 +339,7 @@ func (f RenewalOutlookFrom) underWay(open *tables.ProxyRenewal) RenewalOutlook {
 
 func (f RenewalOutlookFrom) by(ctx context.Context, of plans.Schedule) (out RenewalOutlook, err error) {
 	out.Schedule = of.Name
-	barred, err := f.Coverage.Barred(ctx, f.Proxy, f.Now)
+	barred, retry, err := f.Coverage.Barred(ctx, f.Proxy, f.Now)
 	if err != nil {
 		return out, err
 	}
@@ -355,6 +355,9 @@ func (f RenewalOutlookFrom) by(ctx context.Context, of plans.Schedule) (out Rene
 		f.afterRenewal(&out)
 	case barred == plans.ReasonPerson || barred == plans.ReasonBackoff:
 		out.Text, out.At = "It is not renewed: "+barred+".", nil
+		if slots, _, err := of.Slots(retry.Add(-time.Second), 1); barred == plans.ReasonBackoff && err == nil && len(slots) == 1 {
+			out.At = &slots[0]
+		}
 		if last := f.lastEnding(); last != nil {
 			out.OperationID = last.OperationID
 			out.Text += " The last one: " + reasonOf(last) + "."

@@ -328,3 +328,24 @@ func TestTwoRunsThatRenewNothingAreNoOnePlan(t *testing.T) {
 		t.Errorf("%+v", x.SlotResult)
 	}
 }
+
+// Without the time, an operator would have to look up when the renewal failed and when runs follow.
+func TestAFailedProxySaysWhichRunTriesItAgain(t *testing.T) {
+	s := keepalive()
+	s.Cron = "0 3 * * *"
+	h := newRig(t, map[string]string{"px_1": "60h"}, s)
+	check(t, h.lister.WaitPass(t.Context()))
+	p, err := h.Ledger.Fleet.Proxy(t.Context(), "px_1")
+	check(t, err)
+	renewal(t, h.Ledger, 1, "px_1", "failed", 300, *p.ExpiresAt)
+	coverage, err := plans.NewCoverage([]plans.Schedule{s}, plans.HistoryOf(h.Ledger.Queries), nil)
+	check(t, err)
+	out, err := RenewalOutlookFrom{
+		Proxy: p, Listed: true, Now: h.watch.Now(), Coverage: coverage,
+		Status:  func(string) (Status, string) { return Status{Schedule: "keepalive"}, "" },
+		Plan:    func(string) (*plans.Plan, string) { return &plans.Plan{}, "" },
+		LastRun: func(plans.Schedule) (*LastRun, error) { return nil, nil },
+	}.Outlook(t.Context())
+	check(t, err)
+	want(t, "the next run", *out.At, noon.Add(15*time.Hour))
+}

@@ -260,7 +260,7 @@ func (x *LastRun) ListSkipped(ctx context.Context, l *ledger.Ledger, all []plans
 		if n++; n > limit {
 			return nil
 		}
-		why, err := coverage.Barred(ctx, p, now)
+		why, _, err := coverage.Barred(ctx, p, now)
 		if why == "" {
 			free++
 		}

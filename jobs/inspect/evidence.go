@@ -633,7 +633,7 @@ func (e *Evidence) OthersSince() int64 {
 	if e.WalletBefore == nil || e.WalletNow == nil {
 		return 0
 	}
-	return e.WalletBefore.ProviderCents - e.WalletNow.LedgerCents - e.Suspense()
+	return e.WalletBefore.ProviderCents - e.WalletNow.LedgerCents - (e.ChargedCents - e.RefundedCents)
 }
 
 // Suspense returns the net amount that is booked as charged for lines with an unknown outcome.

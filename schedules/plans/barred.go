@@ -88,10 +88,21 @@ func (p *planner) barred(proxy tables.Proxy) (endings int, why string, err error
 		return ended.All, "", nil
 	case ended.ShortOfMoney && p.in.Now.Before(ended.LastExcused.Add(Backoff)):
 		return ended.All, ReasonWallet, nil
-	case n > 0 && p.in.Now.Before(ended.LastCounted.Add(backoff(n, proxy.ExpiresAt.Sub(ended.LastCounted)))), p.in.Now.Before(ended.LastExcused.Add(Backoff)):
+	case p.in.Now.Before(retryAt(ended, *proxy.ExpiresAt)):
 		return ended.All, ReasonBackoff, nil
 	}
 	return ended.All, "", nil
+}
+
+// retryAt returns when a proxy is tried again at the earliest.
+func retryAt(ended tables.FailedRenewals, expires time.Time) time.Time {
+	at := ended.LastExcused.Add(Backoff)
+	if n := ended.Counted; n > 0 {
+		if counted := ended.LastCounted.Add(backoff(n, expires.Sub(ended.LastCounted))); counted.After(at) {
+			at = counted
+		}
+	}
+	return at
 }
 
 // backoff returns how long a proxy waits after its n-th counted ending. If it expires soon, it waits

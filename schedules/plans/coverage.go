@@ -118,21 +118,24 @@ func (c *Coverage) Price(ctx context.Context, p tables.PricedProxy) (Price, erro
 }
 
 // Barred returns a reason other than cost why schedules skip a listed proxy that expires. It
-// returns "" if there is none. It ignores open renewals.
-func (c *Coverage) Barred(ctx context.Context, p tables.Proxy, now time.Time) (why string, err error) {
+// returns "" if there is none. For ReasonBackoff, retry is when the wait ends. Barred ignores open
+// renewals.
+func (c *Coverage) Barred(ctx context.Context, p tables.Proxy, now time.Time) (why string, retry time.Time, err error) {
 	one := c.find(p)
 	if one == nil {
-		return "", nil
+		return "", retry, nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	one.planner.in.Now = now
 	if err := one.planner.look(ctx, []tables.Proxy{p}); err != nil {
-		return "", err
+		return "", retry, err
 	}
 	_, why, err = one.planner.barred(p)
-	one.planner.plan.ForPerson = nil
-	return why, err
+	if one.planner.plan.ForPerson = nil; why == ReasonBackoff {
+		retry = retryAt(one.planner.history[p.ProxyID].Failed, *p.ExpiresAt)
+	}
+	return why, retry, err
 }
 
 // Slots returns up to n scheduled times after an instant, and the schedule's time zone.

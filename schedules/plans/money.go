@@ -176,7 +176,7 @@ func (x Shortfall) ListedText() string {
 	if x.Listed == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (%d at the list price, no renewal paid yet)", x.Listed)
+	return fmt.Sprintf(" (%s at the list price, no renewal paid yet)", english.Plural(x.Listed, "proxy", "proxies"))
 }
 
 // Text describes the shortfall.

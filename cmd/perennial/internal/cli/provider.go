@@ -387,7 +387,7 @@ func (q *proxiesQuery) filters() bool {
 func (q *proxiesQuery) check(live, uncovered bool) error {
 	q.Limit = proxiesRead
 	if (live || uncovered) && q.filters() {
-		return usage("--live and --uncovered take no filters")
+		return usage("--live and --uncovered take no filters, such as --id or --within: use one or the other")
 	}
 	var named bool
 	if q.Name, q.Value, named = strings.Cut(q.label, "="); q.label != "" && (!named || q.Name == "") {
