@@ -343,7 +343,7 @@ func (f RenewalOutlookFrom) by(ctx context.Context, of plans.Schedule) (out Rene
 	if err != nil {
 		return out, err
 	}
-	due := later(f.Proxy.ExpiresAt.Add(-of.RenewBefore), f.Now)
+	due := later(later(f.Proxy.ExpiresAt.Add(-of.RenewBefore), f.Now), retry)
 	if slots, _, err := of.Slots(due.Add(-time.Second), 1); err == nil && len(slots) == 1 {
 		out.At = &slots[0]
 	}
@@ -354,14 +354,7 @@ func (f RenewalOutlookFrom) by(ctx context.Context, of plans.Schedule) (out Rene
 		out.At = nil
 		f.afterRenewal(&out)
 	case barred == plans.ReasonPerson || barred == plans.ReasonBackoff:
-		out.Text, out.At = "It is not renewed: "+barred+".", nil
-		if slots, _, err := of.Slots(retry.Add(-time.Second), 1); barred == plans.ReasonBackoff && err == nil && len(slots) == 1 {
-			out.At = &slots[0]
-		}
-		if last := f.lastEnding(); last != nil {
-			out.OperationID = last.OperationID
-			out.Text += " The last one: " + reasonOf(last) + "."
-		}
+		f.afterFailures(&out, barred)
 	case barred != "":
 		out.Text, out.At = "Schedules skip it: "+barred+".", nil
 	case status.Paused != nil:
@@ -377,6 +370,18 @@ func (f RenewalOutlookFrom) by(ctx context.Context, of plans.Schedule) (out Rene
 		out.Text = "Whether its schedule runs is not known (" + problem + "); by its configuration its schedule renews it in time."
 	}
 	return out, nil
+}
+
+// afterFailures describes a proxy that waits, or needs an operator, after renewals that ended without
+// renewing it.
+func (f RenewalOutlookFrom) afterFailures(out *RenewalOutlook, barred string) {
+	if out.Text = "It is not renewed: " + barred + "."; barred == plans.ReasonPerson {
+		out.At = nil
+	}
+	if last := f.lastEnding(); last != nil {
+		out.OperationID = last.OperationID
+		out.Text += " The last one: " + reasonOf(last) + "."
+	}
 }
 
 func until(at *time.Time) string {

@@ -344,7 +344,7 @@ func TestAFailedProxySaysWhichRunTriesItAgain(t *testing.T) {
 		Proxy: p, Listed: true, Now: h.watch.Now(), Coverage: coverage,
 		Status:  func(string) (Status, string) { return Status{Schedule: "keepalive"}, "" },
 		Plan:    func(string) (*plans.Plan, string) { return &plans.Plan{}, "" },
-		LastRun: func(plans.Schedule) (*LastRun, error) { return nil, nil },
+		LastRun: func(of plans.Schedule) (*LastRun, error) { return ReadLastRun(t.Context(), h.Ledger, of) },
 	}.Outlook(t.Context())
 	check(t, err)
 	want(t, "the next run", *out.At, noon.Add(15*time.Hour))
