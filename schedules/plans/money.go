@@ -16,7 +16,7 @@ type Limit struct {
 	Reason  string // why it skips proxies
 	Cents   int64  // amount of the limit
 	Room    int64  // amount left
-	kept    int64  // the part of Room for proxies that wait for their price, at list prices
+	aside   int64  // the part of Room for proxies that wait for their price, at list prices
 	missing fact.Sum
 	refused fact.Sum  // cost of proxies that the provider refused for lack of money
 	first   time.Time // expiry of the first skipped proxy
@@ -75,17 +75,17 @@ func (p *planner) limitOf(why string) *Limit {
 // unknown cost exceeds a limit if nothing is left of the limit.
 func over(limits []*Limit, cost Price) *Limit {
 	for _, l := range limits {
-		if l.takes(cost) > l.Room-l.kept || (!cost.Cents.Known() && l.Room-l.kept <= 0) {
+		if l.takes(cost) > l.Room-l.aside || (!cost.Cents.Known() && l.Room-l.aside <= 0) {
 			return l
 		}
 	}
 	return nil
 }
 
-// keep keeps the list price of a proxy that waits for its price, so that a proxy that expires later
-// does not get the money. It keeps nothing if the list price is unknown or exceeds a limit, or if the
+// setAside sets aside the list price of a proxy that waits for its price, so that a proxy that expires
+// later does not get the money. It sets nothing aside if the list price is unknown or exceeds a limit, or if the
 // price is learned only after a review is answered.
-func (p *planner) keep(ctx context.Context, proxy tables.Proxy) {
+func (p *planner) setAside(ctx context.Context, proxy tables.Proxy) {
 	if p.in.UnpricedOpen >= unpricedMost {
 		return
 	}
@@ -94,7 +94,7 @@ func (p *planner) keep(ctx context.Context, proxy tables.Proxy) {
 		return
 	}
 	for _, l := range p.limits {
-		l.kept += l.takes(cost)
+		l.aside += l.takes(cost)
 	}
 }
 
@@ -140,7 +140,7 @@ func shortfalls(limits []*Limit) []Shortfall {
 			continue
 		}
 		missing := l.missing
-		missing.Cents = max(missing.Cents-l.Room+l.kept, 0) + l.refused.Cents
+		missing.Cents = max(missing.Cents-l.Room+l.aside, 0) + l.refused.Cents
 		missing.Lacks += l.refused.Lacks
 		all = append(all, Shortfall{Reason: l.Reason, Proxies: l.left, LimitCents: l.Cents, Cents: missing.Total(), Unpriced: missing.Lacks, Listed: l.listed, Refused: l.no, FirstLostAt: l.first})
 	}

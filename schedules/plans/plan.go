@@ -527,12 +527,12 @@ func (p *planner) unaffordable(ctx context.Context, proxy tables.Proxy, cost *Pr
 	}
 	if !cost.Cents.Known() && p.canary[KindOf(proxy)] {
 		p.plan.Awaited[KindOf(proxy)] = proxy
-		p.keep(ctx, proxy)
+		p.setAside(ctx, proxy)
 		return ReasonUnpriced
 	}
 	if !cost.Cents.Known() && p.frugal && p.learning { // each proxy of unknown price may cost more than is left
 		p.plan.Awaited[KindOf(proxy)] = proxy
-		p.keep(ctx, proxy)
+		p.setAside(ctx, proxy)
 		return ReasonOneByOne
 	}
 	if !cost.Cents.Known() {

@@ -189,6 +189,7 @@ func TestTheBooksCardSaysWhatWasCompared(t *testing.T) {
 		{"1.00 USD unexplained", "bad", booksView{Compared: compared(&no, 900, -100)}},
 		{"They differ", "bad", booksView{Compared: compared(&no, 900, 0)}},
 		{"Equal now: compare again", "bad", booksView{Compared: compared(&no, 900, -100), Changed: true, LastRead: &walletRead{noon, 1000}}},
+		{"They differed; changed since the check", "bad", booksView{Compared: compared(&no, 1000, 0), Changed: true, LastRead: &walletRead{noon, 1000}}},
 		{"They differed; changed since the check", "bad", booksView{Compared: compared(&no, 900, 0), Changed: true}},
 		{"Changed since the check", "", booksView{Compared: compared(&yes, 900, 0), Changed: true}},
 		{"1.00 USD unconfirmed", "warn", booksView{Compared: compared(&yes, 900, 0), Balance: tables.Balance{Unbooked: open}}},

@@ -436,9 +436,11 @@ func (b booksView) verdictBefore() string {
 	return "Not compared yet"
 }
 
-// EqualNow reports whether the ledger's wallet has become what the provider's wallet was.
+// EqualNow reports whether the wallets differed, and the ledger's wallet has become what the provider's
+// wallet was.
 func (b booksView) EqualNow() bool {
-	return b.LastRead != nil && b.LastRead.Cents == b.Balance.WalletCents
+	c := b.Compared
+	return c != nil && c.DifferenceCents != nil && *c.DifferenceCents != 0 && b.Changed && b.LastRead != nil && b.LastRead.Cents == b.Balance.WalletCents
 }
 
 func (b booksView) changedText() string {
@@ -460,7 +462,7 @@ func (b booksView) BooksVerdict() string {
 		return b.verdictBefore()
 	case c.OK == nil:
 		return "Not comparable now"
-	case !*c.OK && b.Changed && b.EqualNow():
+	case !*c.OK && b.EqualNow():
 		return "Equal now: compare again"
 	case !*c.OK && c.DifferenceCents != nil && *c.DifferenceCents != 0:
 		return amount(*c.DifferenceCents) + " unexplained" + b.changedText()
