@@ -122,6 +122,15 @@ const heldOf = `journal h ON h.seq BETWEEN p.seq - 8 AND p.seq AND h.type = 'swe
 
 const commandsOfSlot = `sweep_commands s CROSS JOIN operations o ON o.id > s.command_id || '/' AND o.id < s.command_id || '0' AND o.command_id = s.command_id`
 
+// notRenewedOfSlot counts the proxies whose renewal failed, or is in review. Operations that completed
+// have no such proxy. A renewal that is retried has a line in each of its operations.
+const notRenewedOfSlot = `SELECT count(*) FILTER (WHERE failed), count(*) FILTER (WHERE reviewed),
+	coalesce(min(proxy_id) FILTER (WHERE failed), ''), coalesce(min(proxy_id) FILTER (WHERE reviewed), '') FROM (
+	SELECT x.proxy_id AS proxy_id, max(o.state = 'review' AND x.claim) AS reviewed, min(x.state IN ('failed', 'not_charged')) AND NOT EXISTS (
+		SELECT 1 FROM operations p JOIN lines y ON y.operation = p.id AND y.proxy_id = x.proxy_id
+		WHERE p.id > s.command_id || '/' AND p.id < s.command_id || '0' AND p.command_id = s.command_id AND p.state = 'completed') AS failed
+	FROM ` + commandsOfSlot + ` JOIN lines x ON x.operation = o.id WHERE s.schedule = ? AND s.slot_at = ? AND o.state <> 'completed' GROUP BY s.command_id, x.proxy_id)`
+
 // SlotResult reads the result of a run so far.
 func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err error) {
 	x.Outcome = slot.State
@@ -133,12 +142,10 @@ func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 		return x, err
 	}
 	x.Due, x.EstimateCents, x.Unpriced = &due, new(cost.Total()), cost.Lacks
-	err = l.row(ctx, `SELECT coalesce(sum(charged_cents - refunded_cents), 0) FROM `+commandsOfSlot+` WHERE s.schedule = ? AND s.slot_at = ?`, slot.Schedule, sqlite.Micros(slot.At)).Scan(&x.ChargedCents)
-	if err == nil { // a renewal that is retried has a line in each of its operations
-		err = l.row(ctx, `SELECT count(*) FILTER (WHERE renewed), count(*) FILTER (WHERE failed), count(*) FILTER (WHERE reviewed),
-			coalesce(min(proxy_id) FILTER (WHERE failed), ''), coalesce(min(proxy_id) FILTER (WHERE reviewed), '') FROM (
-			SELECT x.proxy_id AS proxy_id, max(x.state IN ('succeeded', 'charged')) AS renewed, min(x.state IN ('failed', 'not_charged')) AS failed, max(o.state = 'review' AND x.claim) AS reviewed
-			FROM `+commandsOfSlot+` JOIN lines x ON x.operation = o.id WHERE s.schedule = ? AND s.slot_at = ? GROUP BY s.command_id, x.proxy_id)`, slot.Schedule, sqlite.Micros(slot.At)).Scan(&x.Renewed, &x.Failed, &x.InReview, &x.FailedFirst, &x.ReviewFirst)
+	err = l.row(ctx, `SELECT coalesce(sum((SELECT count(*) FROM lines x WHERE x.operation = o.id AND x.state IN ('succeeded', 'charged'))), 0), coalesce(sum(o.charged_cents - o.refunded_cents), 0)
+		FROM `+commandsOfSlot+` WHERE s.schedule = ? AND s.slot_at = ?`, slot.Schedule, sqlite.Micros(slot.At)).Scan(&x.Renewed, &x.ChargedCents)
+	if err == nil {
+		err = l.row(ctx, notRenewedOfSlot, slot.Schedule, sqlite.Micros(slot.At)).Scan(&x.Failed, &x.InReview, &x.FailedFirst, &x.ReviewFirst)
 	}
 	if err != nil {
 		return x, err
