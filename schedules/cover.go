@@ -352,7 +352,7 @@ func (f RenewalOutlookFrom) by(ctx context.Context, of plans.Schedule) (out Rene
 	switch {
 	case plans.Paid(barred):
 		out.At = nil
-		f.afterRenewal(&out)
+		f.afterRenewal(&out, of)
 	case barred == plans.ReasonPerson || barred == plans.ReasonBackoff:
 		f.afterFailures(&out, barred)
 	case barred != "":
@@ -391,10 +391,18 @@ func until(at *time.Time) string {
 	return " until " + at.UTC().Format(time.RFC3339)
 }
 
-func (f RenewalOutlookFrom) afterRenewal(out *RenewalOutlook) {
+// afterRenewal describes a proxy whose expiry has not been read since its last renewal ended. If the
+// renewal failed, the next run that tries the proxy again is the first after the wait.
+func (f RenewalOutlookFrom) afterRenewal(out *RenewalOutlook, of plans.Schedule) {
 	ended := slices.IndexFunc(f.Renewals, func(r tables.ProxyRenewal) bool { return !r.Open })
 	if last := f.lastEnding(); last != nil && ended >= 0 && f.Renewals[ended].OperationID == last.OperationID {
-		out.Text, out.OperationID = "Its last renewal ended without renewing it: "+reasonOf(last)+". Schedules try it again after half an hour, or sooner if it expires soon, once its expiry has been read: by the next listing, or by `perennial schedules run "+out.Schedule+"`.", last.OperationID
+		out.Text, out.OperationID = "Its last renewal ended without renewing it: "+reasonOf(last)+". Schedules try it again half an hour later, or sooner if it expires soon.", last.OperationID
+		if at := last.SettledAt; at != nil {
+			retry := later(plans.RetryAt(f.endings(last), *at, *f.Proxy.ExpiresAt), f.Now)
+			if slots, _, err := of.Slots(retry.Add(-time.Second), 1); err == nil && len(slots) == 1 {
+				out.At = &slots[0]
+			}
+		}
 		return
 	}
 	out.Good, out.Text = true, "It was renewed, and no listing has shown the new expiry yet."
@@ -407,6 +415,17 @@ func (f RenewalOutlookFrom) lastEnding() *tables.ProxyRenewal {
 		}
 	}
 	return nil
+}
+
+// endings counts the renewals for the same expiry as last that ended without renewing the proxy.
+func (f RenewalOutlookFrom) endings(last *tables.ProxyRenewal) (n int) {
+	for _, r := range f.Renewals {
+		sameExpiry := r.ObservedExpiresAt != nil && last.ObservedExpiresAt != nil && r.ObservedExpiresAt.Equal(*last.ObservedExpiresAt)
+		if sameExpiry && (r.State == fact.LineFailed || r.State == fact.LineNotCharged) {
+			n++
+		}
+	}
+	return n
 }
 
 func reasonOf(r *tables.ProxyRenewal) string {

@@ -349,3 +349,29 @@ func TestAFailedProxySaysWhichRunTriesItAgain(t *testing.T) {
 	check(t, err)
 	want(t, "the next run", *out.At, noon.Add(15*time.Hour))
 }
+
+// The same while the proxy was not read since its renewal failed.
+func TestAFailedProxyThatIsUnreadSaysWhichRunTriesItAgain(t *testing.T) {
+	s := keepalive()
+	h := newRig(t, map[string]string{"px_1": "60h"}, s)
+	check(t, h.lister.WaitPass(t.Context()))
+	p, err := h.Ledger.Fleet.Proxy(t.Context(), "px_1")
+	check(t, err)
+	renewal(t, h.Ledger, 1, "px_1", "failed", 300, *p.ExpiresAt)
+	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Stale("px_1") }))
+	p, err = h.Ledger.Fleet.Proxy(t.Context(), "px_1")
+	check(t, err)
+	renewals, err := h.Ledger.Fleet.RenewalsOf(t.Context(), "px_1", 10)
+	check(t, err)
+	coverage, err := plans.NewCoverage([]plans.Schedule{s}, plans.HistoryOf(h.Ledger.Queries), nil)
+	check(t, err)
+	out, err := RenewalOutlookFrom{
+		Proxy: p, Listed: true, Now: h.watch.Now(), Coverage: coverage, Renewals: renewals,
+		Status: func(string) (Status, string) { return Status{Schedule: "keepalive"}, "" },
+	}.Outlook(t.Context())
+	check(t, err)
+	if !strings.Contains(out.Text, "the provider reports it as failed") {
+		t.Error(out.Text)
+	}
+	want(t, "the next run", *out.At, noon.Add(30*time.Minute))
+}

@@ -388,7 +388,9 @@ func (p *Pass) suspectAnswers(ctx context.Context) error {
 		return nil
 	}
 	decisions, _, err := p.Ledger.Report().DecisionsBefore(ctx, 0, decisionsRead)
-	for _, d := range decisions {
+	corrected := map[int64]bool{}
+	for _, d := range decisions { // the latest first
+		corrected[d.CorrectsSeq] = true
 		if d.Fact != (fact.OperationResolved{}).FactType() {
 			continue
 		}
@@ -403,7 +405,11 @@ func (p *Pass) suspectAnswers(ctx context.Context) error {
 		if d.Cents != nil {
 			answer += " " + p.Binding.Amount(*d.Cents)
 		}
-		p.Wallet.Answers = append(p.Wallet.Answers, Answer{d.OperationID, d.ProxyID, answer + ", by " + fact.Signed(d.By, d.User)})
+		answer += ", by " + fact.Signed(d.By, d.User)
+		if corrected[d.Seq] {
+			answer += "; corrected since"
+		}
+		p.Wallet.Answers = append(p.Wallet.Answers, Answer{d.OperationID, d.ProxyID, answer})
 	}
 	if i >= 0 && len(p.Wallet.Answers) > 0 {
 		p.Findings[i].Explanation = "reviews were answered since the wallet last agreed, and `perennial reviews correct ID` corrects a wrong answer: " + AnswersText(p.Wallet.Answers) + "; " + p.Findings[i].Explanation

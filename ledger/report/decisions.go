@@ -31,6 +31,8 @@ type Decision struct {
 	// OperationID and ProxyID are the parts of About for an answer to a review.
 	OperationID string `json:"operation_id,omitempty"`
 	ProxyID     string `json:"proxy_id,omitempty"`
+	// CorrectsSeq is the row that a record reverses or corrects.
+	CorrectsSeq int64 `json:"corrects_seq,omitempty"`
 }
 
 // A row repeats an adjacent row if both are the same answer to a plan. Such an answer has one row
@@ -177,7 +179,7 @@ func (d *Decision) ofTheAccount(f fact.Fact) {
 			}
 		}
 	case fact.LedgerRecorded:
-		d.Outcome, d.Cents, d.About = f.Movement, &f.AmountCents, cmp.Or(f.OperationID, f.OrderNo)
+		d.Outcome, d.Cents, d.About, d.CorrectsSeq = f.Movement, &f.AmountCents, cmp.Or(f.OperationID, f.OrderNo), f.Corrects
 		if f.ProxyID != "" {
 			d.About += " " + f.ProxyID
 		}

@@ -98,11 +98,16 @@ func (p *planner) barred(proxy tables.Proxy) (endings int, why string, err error
 func retryAt(ended tables.FailedRenewals, expires time.Time) time.Time {
 	at := ended.LastExcused.Add(Backoff)
 	if n := ended.Counted; n > 0 {
-		if counted := ended.LastCounted.Add(backoff(n, expires.Sub(ended.LastCounted))); counted.After(at) {
+		if counted := RetryAt(n, ended.LastCounted, expires); counted.After(at) {
 			at = counted
 		}
 	}
 	return at
+}
+
+// RetryAt returns when a proxy is tried again at the earliest after its n-th counted ending.
+func RetryAt(n int, ended, expires time.Time) time.Time {
+	return ended.Add(backoff(n, expires.Sub(ended)))
 }
 
 // backoff returns how long a proxy waits after its n-th counted ending. If it expires soon, it waits

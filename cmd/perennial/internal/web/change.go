@@ -17,6 +17,7 @@ import (
 
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/command"
+	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/schedules"
 	"perennial/schedules/plans"
@@ -156,7 +157,7 @@ var changes = map[string]change{
 	"retry":           {does: "retry a command", did: "the command is sent again", parse: ofCommand(verbs.Retry.Spec)},
 	"approve":         {does: "approve a plan", did: "the plan was approved", parse: approve},
 	"decline":         {does: "decline a plan", did: "the plan was declined", parse: byID(verbs.Decline.Spec, "plan", "schedules", "decline")},
-	"sweep":           {does: "run a schedule", did: "the schedule ran", parse: byID(verbs.Sweep.Spec, "schedule", "schedules", "run"), timeout: planWithin},
+	"sweep":           {does: "run a schedule", did: "the schedule ran", parse: runSchedule, timeout: planWithin},
 	"schedule-resume": {does: "resume a schedule", did: "the schedule was resumed", parse: byID(verbs.ScheduleResume.Spec, "schedule", "schedules", "resume")},
 	"schedule-pause":  {does: "pause a schedule", did: "the schedule was paused", parse: pauseSchedule},
 	"pause":           {does: "pause the account", did: "the account was paused", parse: ofAccount(verbs.Pause.Spec, "accounts", "pause")},
@@ -186,6 +187,30 @@ func approve(form func(string) string) (*request, error) {
 			return text, err
 		}
 		return fmt.Sprintf("%s published, about %s.", english.Plural(plan.All, "renewal", ""), plan.Cost), nil
+	}
+	return r, nil
+}
+
+// runSchedule is the parser for a run. It refuses a page that was made before the schedule's latest run,
+// because a page that is sent twice would run the schedule twice, each time with a whole budget.
+func runSchedule(form func(string) string) (*request, error) {
+	r, err := byID(verbs.Sweep.Spec, "schedule", "schedules", "run")(form)
+	if err != nil || form("after") == "" {
+		return r, err
+	}
+	r.do = func(ctx context.Context, a Account, by signature) (string, error) {
+		last, err := a.Ledger().Sweeps.LastSlot(ctx, form("id"))
+		after := last.At.UTC().Format(time.RFC3339Nano)
+		if errors.Is(err, ledger.ErrNotFound) {
+			after, err = neverRan, nil
+		}
+		if err != nil {
+			return "", err
+		}
+		if after != form("after") {
+			return "", fmt.Errorf("the schedule has run at %s, after this page was made: look at that run first", after)
+		}
+		return r.ask(ctx, a, by)
 	}
 	return r, nil
 }

@@ -421,7 +421,7 @@ type bookedAnswer struct {
 
 // Titles of the forms that correct an answer.
 const (
-	takeBack    = "Correct: less was charged"
+	takeBack    = "Correct: less or nothing was charged"
 	chargeAgain = "Correct: it was charged after all"
 	chargeMore  = "Correct: more was charged"
 )

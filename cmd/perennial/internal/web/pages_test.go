@@ -252,6 +252,28 @@ func TestAChangeThatWasNotAnsweredIsNotCalledNotDone(t *testing.T) {
 	}
 }
 
+// A page that is sent twice would run the schedule twice, each time with a whole budget.
+func TestAPageRunsAScheduleOnce(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	_, page, _ := h.get("/a/main/reviews")
+	fields := map[string]string{"form": formOf(t, page), "reason": "due", "id": "keep", "after": neverRan}
+	h.main.answer["sweep"] = map[string]any{"due": 1, "state": "finished", "included": []any{map[string]any{}}}
+	if code, body := h.post(h.client, "/a/main/change/sweep", h.server.URL, fields); code != http.StatusOK || !strings.Contains(body, "1 due, 1 renewal published") || !strings.Contains(body, `data-edition=""`) {
+		t.Errorf("%d\n%s", code, body)
+	}
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.SweepPlanned{Schedule: "keep", Slot: noon, Plan: "9f86d081", Due: 1, EstimateCents: 360})
+	}))
+	if code, body := h.post(h.client, "/a/main/change/sweep", h.server.URL, fields); code != http.StatusUnprocessableEntity || !strings.Contains(body, "after this page was made") {
+		t.Errorf("sent again: %d\n%s", code, body)
+	}
+	fields["after"] = noon.Format(time.RFC3339Nano)
+	if code, body := h.post(h.client, "/a/main/change/sweep", h.server.URL, fields); code != http.StatusOK {
+		t.Errorf("from a newer page: %d\n%s", code, body)
+	}
+}
+
 // fillHidden copies the hidden fields of a page's form.
 func fillHidden(fields map[string]string, page string) {
 	for _, m := range regexp.MustCompile(`type="hidden" name="([a-z]+)" value="([^"]*)"`).FindAllStringSubmatch(page, -1) {
@@ -370,7 +392,7 @@ func TestThePageOfAReviewShowsTheEvidence(t *testing.T) {
 		return tx.Append(fact.OperationResolved{Ref: fact.Ref{CommandID: "r1", OperationID: "r1/0001"}, By: "ada", Reason: "the invoice", Outcome: "charged", ChargedCents: 840, DurationDays: 30})
 	}))
 	page = h.settled("/a/main/operation?id=r1")
-	wants(t, page, "Resolved: charged 8.40 USD", "By ada: the invoice", "Correct: less was charged", `/a/main/change/correct`, `name="kind" value="refund"`)
+	wants(t, page, "Resolved: charged 8.40 USD", "By ada: the invoice", "Correct: less or nothing was charged", `/a/main/change/correct`, `name="kind" value="refund"`)
 	if strings.Contains(page, "Resolve the review") {
 		t.Error("a review that is resolved can be resolved again")
 	}
@@ -392,11 +414,11 @@ func TestACorrectionCanBeTakenBack(t *testing.T) {
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
 	page := h.settled("/a/main/operation?id=r1")
 	wants(t, page, "<summary>Correct: it was charged after all</summary>", `name="kind" value="charge"`, `value="9.00"`, "9.00 USD was taken back", "With its corrections: 0.00 USD charged.")
-	if strings.Contains(page, "Correct: less was charged") {
+	if strings.Contains(page, "Correct: less or nothing was charged") {
 		t.Error("nothing is left to take back")
 	}
 	fields := map[string]string{"form": formOf(t, page), "id": strconv.FormatInt(answer, 10), "operation": "r1/0001", "kind": "charge", "reason": "it was charged"}
-	for amount, way := range map[string]string{"": "enter the amount that the provider charged", "-9.00": "To take a charge back, use “Correct: less was charged”"} {
+	for amount, way := range map[string]string{"": "enter the amount that the provider charged", "-9.00": "To take a charge back, use “Correct: less or nothing was charged”"} {
 		fields["amount"] = amount
 		code, page := h.post(h.client, "/a/main/change/correct", h.server.URL, fields)
 		if code != http.StatusUnprocessableEntity || len(h.main.requests()) > 0 {
@@ -423,7 +445,7 @@ func TestACorrectionCanBeTakenBack(t *testing.T) {
 	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(fact.LedgerRecorded{Ref: ref, ProxyID: "px_1", Movement: "charge", AmountCents: 900, By: "ada", Reason: "right", Corrects: answer})
 	}))
-	wants(t, h.settled("/a/main/operation?id=r1"), "<summary>Correct: less was charged</summary>", "all of it, 9.00 USD", "<summary>Correct: more was charged</summary>")
+	wants(t, h.settled("/a/main/operation?id=r1"), "<summary>Correct: less or nothing was charged</summary>", "all of it, 9.00 USD", "<summary>Correct: more was charged</summary>")
 }
 
 // The runner demands the confirmation, and the pages pass on that the person is sure.

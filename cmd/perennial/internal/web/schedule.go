@@ -43,6 +43,7 @@ type scheduleView struct {
 	Plan     Made[plans.Plan]
 	Change   *planChange
 	Skipped  *skippedView
+	After    string // the latest scheduled time on the page, or neverRan
 
 	NothingSent bool // renewals are paused
 }
@@ -107,6 +108,10 @@ func (s *overviewPages) schedule(q accountRequest) (page, error) {
 	if err == nil && configured >= 0 {
 		v.Skipped, err = skippedBy(ctx, q.account, q.account.Schedules()[configured], s.Clock())
 	}
+	v.After = neverRan
+	if len(v.Runs) > 0 {
+		v.After = v.Runs[0].Last().At.UTC().Format(time.RFC3339Nano)
+	}
 	if configured >= 0 {
 		v.Rules = q.account.Schedules()[configured].Rules(v.Currency)
 	}
@@ -123,6 +128,8 @@ func (s *overviewPages) schedule(q accountRequest) (page, error) {
 	}
 	return page{name: "schedule", title: "Schedule " + name, data: &v}, nil
 }
+
+const neverRan = "never"
 
 // skippedBy returns the proxies that a schedule's last run skipped. It returns nil if the
 // run skipped no proxy, or if a list of proxies cannot be read.

@@ -279,6 +279,9 @@ var sectionOf = map[string]string{
 // page writes a complete page. If the template fails, page writes only an error.
 func (s *frame) page(w http.ResponseWriter, r *http.Request, name string, code int, v view) {
 	v.Pages = s.navigation(r.Context(), v.Person, v.Account)
+	if r.Method == http.MethodPost {
+		v.Edition = "" // the page cannot be loaded again
+	}
 	var out bytes.Buffer
 	if err := pages()[name].ExecuteTemplate(&out, "layout", v); err != nil {
 		s.Log.WithError(err).WithField("page", name).Error("a page cannot be made")

@@ -90,7 +90,8 @@ let newest = document.getElementById("content").dataset.edition;
 let refused; // the edition whose page could not be loaded; it is not requested again
 
 async function reload() {
-  const isOld = newest !== document.getElementById("content").dataset.edition && newest !== refused;
+  const { edition } = document.getElementById("content").dataset;
+  const isOld = edition !== "" && newest !== edition && newest !== refused; // the answer to a form has no edition: it cannot be loaded again
   if (!isOld || loading || busy()) {
     return;
   }
