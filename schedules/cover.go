@@ -397,8 +397,12 @@ func (f RenewalOutlookFrom) afterRenewal(out *RenewalOutlook, of plans.Schedule)
 	ended := slices.IndexFunc(f.Renewals, func(r tables.ProxyRenewal) bool { return !r.Open })
 	if last := f.lastEnding(); last != nil && ended >= 0 && f.Renewals[ended].OperationID == last.OperationID {
 		out.Text, out.OperationID = "Its last renewal ended without renewing it: "+reasonOf(last)+". Schedules try it again half an hour later, or sooner if it expires soon.", last.OperationID
+		due := f.Proxy.ExpiresAt.Add(-of.RenewBefore)
+		if due.After(f.Now) {
+			out.Text = "Its last renewal ended without renewing it: " + reasonOf(last) + ". It is not due before " + due.UTC().Format(time.RFC3339) + "."
+		}
 		if at := last.SettledAt; at != nil {
-			retry := later(plans.RetryAt(f.endings(last), *at, *f.Proxy.ExpiresAt), f.Now)
+			retry := later(later(plans.RetryAt(f.endings(last), *at, *f.Proxy.ExpiresAt), due), f.Now)
 			if slots, _, err := of.Slots(retry.Add(-time.Second), 1); err == nil && len(slots) == 1 {
 				out.At = &slots[0]
 			}

@@ -374,4 +374,13 @@ func TestAFailedProxyThatIsUnreadSaysWhichRunTriesItAgain(t *testing.T) {
 		t.Error(out.Text)
 	}
 	want(t, "the next run", *out.At, noon.Add(30*time.Minute))
+	s.RenewBefore = 24 * time.Hour
+	coverage, err = plans.NewCoverage([]plans.Schedule{s}, plans.HistoryOf(h.Ledger.Queries), nil)
+	check(t, err)
+	out, err = RenewalOutlookFrom{
+		Proxy: p, Listed: true, Now: h.watch.Now(), Coverage: coverage, Renewals: renewals,
+		Status: func(string) (Status, string) { return Status{Schedule: "keepalive"}, "" },
+	}.Outlook(t.Context())
+	check(t, err)
+	want(t, "it is not due yet", *out.At, noon.Add(36*time.Hour))
 }

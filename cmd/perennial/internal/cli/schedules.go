@@ -332,21 +332,29 @@ func pausedUntil(until *time.Time) string {
 	return "until " + until.Format(time.RFC3339)
 }
 
+// stateOfPlan says what has become of a plan. It returns "" for a preview.
+func stateOfPlan(p plans.Plan) string {
+	switch {
+	case p.Left != nil && p.State == "finished":
+		return fmt.Sprintf("; the run continues: `perennial schedules show %s` follows it", p.Schedule)
+	case p.State == schedules.StateHeld:
+		return "; needs approval"
+	case p.State != "" && p.OverLimit() > 0:
+		return fmt.Sprintf("; %s, and %s skipped for lack of money", p.State, english.Plural(p.OverLimit(), "proxy was", "proxies were"))
+	case p.State == "finished" && len(p.Included) > 0:
+		return fmt.Sprintf("; published: `perennial schedules show %s` has the outcome", p.Schedule)
+	case p.State != "":
+		return "; " + p.State
+	}
+	return ""
+}
+
 func (a scheduleCommands) printPlan(p plans.Plan) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, p)
 	}
 	fmt.Fprintf(a.stdout, "plan %s of %s: %d due, %d to renew in %s, about %s", p.Hash, p.Schedule, p.Unpaid(), len(p.Included), english.Plural(len(p.Commands), "command", ""), p.EstimateText())
-	switch {
-	case p.Left != nil && p.State == "finished":
-		fmt.Fprintf(a.stdout, "; the run continues: `perennial schedules show %s` follows it", p.Schedule)
-	case p.State == schedules.StateHeld:
-		fmt.Fprint(a.stdout, "; needs approval")
-	case p.State != "" && p.OverLimit() > 0:
-		fmt.Fprintf(a.stdout, "; %s, and %s skipped for lack of money", p.State, english.Plural(p.OverLimit(), "proxy was", "proxies were"))
-	case p.State != "":
-		fmt.Fprintf(a.stdout, "; %s", p.State)
-	}
+	fmt.Fprint(a.stdout, stateOfPlan(p))
 	fmt.Fprintln(a.stdout)
 	a.printPlanMoney(p)
 	rows := make([][]string, 0, len(p.Included)+len(p.LeftOut))
