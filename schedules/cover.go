@@ -382,6 +382,9 @@ func (f RenewalOutlookFrom) afterFailures(out *RenewalOutlook, barred string) {
 		out.OperationID = last.OperationID
 		out.Text += " The last one: " + reasonOf(last) + "."
 	}
+	if barred == plans.ReasonBackoff && out.At != nil {
+		out.Text += " The run of " + out.At.UTC().Format(time.RFC3339) + " tries it again."
+	}
 }
 
 func until(at *time.Time) string {
@@ -396,7 +399,7 @@ func until(at *time.Time) string {
 func (f RenewalOutlookFrom) afterRenewal(out *RenewalOutlook, of plans.Schedule) {
 	ended := slices.IndexFunc(f.Renewals, func(r tables.ProxyRenewal) bool { return !r.Open })
 	if last := f.lastEnding(); last != nil && ended >= 0 && f.Renewals[ended].OperationID == last.OperationID {
-		out.Text, out.OperationID = "Its last renewal ended without renewing it: "+reasonOf(last)+". Schedules try it again half an hour later, or sooner if it expires soon.", last.OperationID
+		out.Text, out.OperationID = "Its last renewal ended without renewing it: "+reasonOf(last)+". A schedule waits half an hour after a failure, or less if the proxy expires soon.", last.OperationID
 		due := f.Proxy.ExpiresAt.Add(-of.RenewBefore)
 		if due.After(f.Now) {
 			out.Text = "Its last renewal ended without renewing it: " + reasonOf(last) + ". It is not due before " + due.UTC().Format(time.RFC3339) + "."
@@ -405,6 +408,7 @@ func (f RenewalOutlookFrom) afterRenewal(out *RenewalOutlook, of plans.Schedule)
 			retry := later(later(plans.RetryAt(f.endings(last), *at, *f.Proxy.ExpiresAt), due), f.Now)
 			if slots, _, err := of.Slots(retry.Add(-time.Second), 1); err == nil && len(slots) == 1 {
 				out.At = &slots[0]
+				out.Text += " The run of " + out.At.UTC().Format(time.RFC3339) + " tries it again."
 			}
 		}
 		return

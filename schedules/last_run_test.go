@@ -348,6 +348,9 @@ func TestAFailedProxySaysWhichRunTriesItAgain(t *testing.T) {
 	}.Outlook(t.Context())
 	check(t, err)
 	want(t, "the next run", *out.At, noon.Add(15*time.Hour))
+	if !strings.HasSuffix(out.Text, " The run of "+noon.Add(15*time.Hour).Format(time.RFC3339)+" tries it again.") {
+		t.Error(out.Text)
+	}
 }
 
 // The same while the proxy was not read since its renewal failed.

@@ -28,9 +28,9 @@ func TestAnAnswerNamesTheCommandThatCorrectsIt(t *testing.T) {
 	t.Parallel()
 	changed := verbs.Changed{Currency: "USD", WalletCents: new(int64(499050))}
 	for want, x := range map[string]desk.Resolution{
-		"answered o/1: nothing charged; the wallet has 4,990.50 USD; `perennial reviews correct o/1 --charge AMOUNT --reason TEXT` corrects it":             {ID: "o/1", Charged: new(false)},
-		"answered o/1: 6.00 USD charged; the wallet has 4,990.50 USD; `perennial reviews correct o/1 --reason TEXT` corrects it":                            {ID: "o/1", Charged: new(true), ChargedCents: 600},
-		"answered r/1: nothing charged; the wallet has 4,990.50 USD; `perennial reviews correct r/1 --line px_1 --charge AMOUNT --reason TEXT` corrects it": {ID: "r/1", ProxyID: "px_1", Charged: new(false)},
+		"answered o/1: nothing charged; the ledger's wallet has 4,990.50 USD; `perennial reviews correct o/1 --charge AMOUNT --reason TEXT` corrects it, with --line PROXY_ID for each of several proxies": {ID: "o/1", Charged: new(false)},
+		"answered o/1: 6.00 USD charged; the ledger's wallet has 4,990.50 USD; `perennial reviews correct o/1 --reason TEXT` corrects it":                                                                  {ID: "o/1", Charged: new(true), ChargedCents: 600},
+		"answered r/1: nothing charged; the ledger's wallet has 4,990.50 USD; `perennial reviews correct r/1 --line px_1 --charge AMOUNT --reason TEXT` corrects it":                                       {ID: "r/1", ProxyID: "px_1", Charged: new(false)},
 	} {
 		if got := answeredText(x, changed); got != want {
 			t.Errorf("%s\nwant %s", got, want)

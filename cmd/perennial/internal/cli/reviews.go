@@ -98,15 +98,15 @@ func (a reviewCommands) sendResolution(ctx context.Context, x desk.Resolution) e
 }
 
 func answeredText(x desk.Resolution, changed verbs.Changed) string {
-	booked, undo := "nothing charged", " --charge AMOUNT"
+	booked, undo, lines := "nothing charged", " --charge AMOUNT", ", with --line PROXY_ID for each of several proxies"
 	if *x.Charged {
-		booked, undo = money(x.ChargedCents, changed.Currency)+" charged", ""
+		booked, undo, lines = money(x.ChargedCents, changed.Currency)+" charged", "", ""
 	}
 	if x.ProxyID != "" {
-		undo = " --line " + x.ProxyID + undo
+		undo, lines = " --line "+x.ProxyID+undo, ""
 	}
-	return fmt.Sprintf("answered %s: %s; the wallet has %s; `perennial reviews correct %s%s --reason TEXT` corrects it",
-		x.ID, booked, money(*changed.WalletCents, changed.Currency), x.ID, undo)
+	return fmt.Sprintf("answered %s: %s; the ledger's wallet has %s; `perennial reviews correct %s%s --reason TEXT` corrects it%s",
+		x.ID, booked, money(*changed.WalletCents, changed.Currency), x.ID, undo, lines)
 }
 
 // readEvidence asks the runner for the evidence, which the runner reads from the ledger and
