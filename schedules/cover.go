@@ -380,7 +380,7 @@ func (f RenewalOutlookFrom) afterFailures(out *RenewalOutlook, barred string) {
 	}
 	if last := f.lastEnding(); last != nil {
 		out.OperationID = last.OperationID
-		out.Text += " The last one: " + reasonOf(last) + "."
+		out.Text += " The last one: " + cmp.Or(last.ReasonText(), string(last.State)) + "."
 	}
 	if barred == plans.ReasonBackoff && out.At != nil {
 		out.Text += " The run of " + out.At.UTC().Format(time.RFC3339) + " tries it again."
@@ -399,10 +399,10 @@ func until(at *time.Time) string {
 func (f RenewalOutlookFrom) afterRenewal(out *RenewalOutlook, of plans.Schedule) {
 	ended := slices.IndexFunc(f.Renewals, func(r tables.ProxyRenewal) bool { return !r.Open })
 	if last := f.lastEnding(); last != nil && ended >= 0 && f.Renewals[ended].OperationID == last.OperationID {
-		out.Text, out.OperationID = "Its last renewal ended without renewing it: "+reasonOf(last)+". A schedule waits half an hour after a failure, or less if the proxy expires soon.", last.OperationID
+		out.Text, out.OperationID = "Its last renewal ended without renewing it: "+cmp.Or(last.ReasonText(), string(last.State))+". A schedule waits half an hour after a failure, or less if the proxy expires soon.", last.OperationID
 		due := f.Proxy.ExpiresAt.Add(-of.RenewBefore)
 		if due.After(f.Now) {
-			out.Text = "Its last renewal ended without renewing it: " + reasonOf(last) + ". It is not due before " + due.UTC().Format(time.RFC3339) + "."
+			out.Text = "Its last renewal ended without renewing it: " + cmp.Or(last.ReasonText(), string(last.State)) + ". It is not due before " + due.UTC().Format(time.RFC3339) + "."
 		}
 		if at := last.SettledAt; at != nil {
 			retry := later(later(plans.RetryAt(f.endings(last), *at, *f.Proxy.ExpiresAt), due), f.Now)
@@ -434,16 +434,6 @@ func (f RenewalOutlookFrom) endings(last *tables.ProxyRenewal) (n int) {
 		}
 	}
 	return n
-}
-
-func reasonOf(r *tables.ProxyRenewal) string {
-	switch {
-	case r.Reason != "":
-		return r.Reason
-	case r.State == fact.LineFailed:
-		return "the provider reports it as failed"
-	}
-	return string(r.State)
 }
 
 func (f RenewalOutlookFrom) notDue(out *RenewalOutlook) {

@@ -391,6 +391,14 @@ type ProxyRenewal struct {
 	InReview          bool           `json:"in_review,omitempty" doc:"Whether it is unknown if the proxy was charged."`
 }
 
+// ReasonText returns the reason. The provider gives none for a line that it reports as failed.
+func (x ProxyRenewal) ReasonText() string {
+	if x.Reason == "" && x.State == fact.LineFailed {
+		return "the provider reports it as failed"
+	}
+	return x.Reason
+}
+
 // RenewalsOf lists up to limit renewals that included a proxy: the open one, then the
 // others, newest first.
 func (l *Fleet) RenewalsOf(ctx context.Context, proxyID string, limit int) ([]ProxyRenewal, error) {

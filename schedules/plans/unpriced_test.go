@@ -90,7 +90,7 @@ func TestMoneyIsKeptForProxiesThatWaitForTheirPrice(t *testing.T) {
 			want(t, "short by", p.Shortfalls[0].Cents, fact.Known(1))
 			want(t, "the run continues", p.Left.Proxies, 1)
 			w.UnpricedOpen = unpricedMost
-			want(t, "included while the price waits for a person", w.plan(t).ids(), []string{"px_us"})
+			want(t, "included until a review shows the price", w.plan(t).ids(), []string{"px_us"})
 		}
 	}
 }

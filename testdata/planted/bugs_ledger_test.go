@@ -19,7 +19,7 @@ var ledgerBugs = []bug{
 	{trap: 9, name: "claims are not kept", in: "ledger.newHeld",
 		old: "charged_cents, refunded_cents, settled_at`, ``)",
 		new: "charged_cents, refunded_cents, settled_at`, ` ON CONFLICT DO NOTHING`)"},
-	{trap: 13, name: "events behind a backup are not folded", in: "ledger.Restore.foldEvents",
+	{trap: 13, name: "events after a backup are not folded", in: "ledger.Restore.foldEvents",
 		old: "\tif x.Events == nil {\n\t\treturn nil\n\t}\n\tf, err",
 		new: "\tif x.Events == nil || x.From != \"\" {\n\t\treturn nil\n\t}\n\tf, err"},
 	{trap: 13, name: "what a restored ledger holds was not sent since", in: "ledger.projector.applyOpened",
