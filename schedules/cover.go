@@ -296,7 +296,7 @@ func (f RenewalOutlookFrom) best(ctx context.Context, covering []plans.Schedule)
 	for i, of := range covering {
 		out, err := f.by(ctx, of)
 		if err == nil && !out.barred {
-			err = f.addLastRun(&out, of)
+			err = f.addLastRun(ctx, &out, of)
 		}
 		if err != nil || out.Good {
 			return out, err
@@ -308,10 +308,10 @@ func (f RenewalOutlookFrom) best(ctx context.Context, covering []plans.Schedule)
 	return best, nil
 }
 
-func (f RenewalOutlookFrom) addLastRun(out *RenewalOutlook, of plans.Schedule) error {
+func (f RenewalOutlookFrom) addLastRun(ctx context.Context, out *RenewalOutlook, of plans.Schedule) error {
 	run, err := f.LastRun(of)
 	if err == nil && run != nil && run.Skipped(f.Proxy) {
-		out.LastRun = run.Text()
+		out.LastRun, err = run.Text(ctx, f.Proxy)
 	}
 	return err
 }
@@ -454,7 +454,7 @@ func (f RenewalOutlookFrom) whereDue(out *RenewalOutlook, status Status) {
 			case left.AwaitsPrice():
 				out.Text = "It is due. A run renews it after its first proxies, as far as its budgets allow: " + left.Reason + "."
 			default:
-				out.Text = "It is due and skipped: " + left.Reason + "."
+				out.Text = "It is due, and a run now would skip it: " + left.Reason + "."
 			}
 			out.At = nil
 			return

@@ -116,12 +116,82 @@ func TestWhatARunRenewsLaterIsNotSkipped(t *testing.T) {
 	run, err := ReadLastRun(t.Context(), h.Ledger, s)
 	check(t, err)
 	want(t, "not renewed, to be renewed later, skipped", []int64{run.Result.Skipped, run.Result.Left, run.Result.SkippedSoFar()}, []int64{2, 2, 0})
-	if text := run.Text(); !strings.HasSuffix(text, " has not renewed it yet: the run continues and renews them as far as its budgets allow.") {
+	px2, err := h.Ledger.Fleet.Proxy(t.Context(), "px_2")
+	check(t, err)
+	text, err := run.Text(t.Context(), px2)
+	check(t, err)
+	if !strings.HasSuffix(text, " continues, and renews it later as far as its budgets allow.") {
 		t.Error(text)
 	}
+	states := func() (all []string) {
+		rows, _, err := run.ListSkipped(t.Context(), h.Ledger, []plans.Schedule{s}, nil, h.watch.Now(), 10)
+		check(t, err)
+		for _, x := range rows {
+			all = append(all, x.ProxyID+" "+x.State)
+		}
+		return all
+	}
+	want(t, "listed", states(), []string{"px_2 later in this run", "px_3 later in this run"})
+
 	run.Result.Left, run.Result.OverLimit, run.Result.Reason = 1, 1, "budget_cents (5.00) exceeded"
 	if text := run.Why(); text != "the run continues with 1 more as far as its budgets allow, and skipped 1: budget_cents (5.00) exceeded" {
 		t.Error(text)
+	}
+}
+
+// A run can skip a proxy of known price for lack of money while others wait for their first price.
+func TestARunThatContinuesSaysWhichProxiesItSkipped(t *testing.T) {
+	s := keepalive()
+	s.BudgetCents = 500
+	h := newRig(t, map[string]string{"px_de_1": "24h", "px_de_2": "25h", "px_1": "26h", "px_2": "27h"}, s)
+	h.paid(t, "px_2", 300)
+	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	check(t, err)
+	run, err := ReadLastRun(t.Context(), h.Ledger, s)
+	check(t, err)
+	want(t, "left, over the budget", []int64{run.Result.Left, int64(run.Result.OverLimit)}, []int64{1, 1})
+	states := func() []string {
+		rows, _, err := run.ListSkipped(t.Context(), h.Ledger, []plans.Schedule{s}, nil, h.watch.Now(), 10)
+		check(t, err)
+		return []string{rows[0].ProxyID + ": " + rows[0].State, rows[1].ProxyID + ": " + rows[1].State}
+	}
+	listed := []string{"px_de_2: later in this run", "px_2: over budget"}
+	want(t, "listed", states(), listed)
+	h.watch.add(time.Second)
+	renewal(t, h.Ledger, 2, "px_de_1", "succeeded", 350, noon.Add(24*time.Hour))
+	want(t, "when the price is known, and the run has not planned again", states(), listed)
+
+	texts := map[string]string{}
+	for _, id := range []string{"px_de_2", "px_2"} {
+		p, err := h.Ledger.Fleet.Proxy(t.Context(), id)
+		check(t, err)
+		text, err := run.Text(t.Context(), p)
+		check(t, err)
+		_, texts[id], _ = strings.Cut(text, "Z ")
+	}
+	want(t, "of px_de_2", texts["px_de_2"], "continues, and renews it later as far as its budgets allow.")
+	if !strings.HasPrefix(texts["px_2"], "skipped it: budget_cents (5.00) exceeded: 1 proxy skipped") {
+		t.Error(texts["px_2"])
+	}
+	run.Result.LeftUnpriced = 0 // the plan was full
+	want(t, "listed of a full plan", states()[1], "px_2: later in this run, or over budget")
+}
+
+// Its proxies were not skipped: the newer run planned them again.
+func TestARunThatANewerOneReplacedSkippedNothing(t *testing.T) {
+	s := keepalive()
+	s.BudgetCents = 500
+	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h"}, s)
+	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	check(t, err)
+	h.watch.add(time.Second)
+	_, err = h.RunNow(t.Context(), "keepalive", "ann", "again")
+	check(t, err)
+	runs, err := Runs(t.Context(), h.Ledger, "keepalive", 10)
+	check(t, err)
+	want(t, "the first run", []any{len(runs), runs[1].Outcome, runs[1].Skipped}, []any{2, tables.OutcomeReplaced, int64(0)})
+	if want := "the run of " + runs[0].Began.Format(time.RFC3339) + " replaced it before it renewed 2 more"; runs[1].Why() != want {
+		t.Errorf("%s, want %s", runs[1].Why(), want)
 	}
 }
 
@@ -135,7 +205,11 @@ func TestARunWithoutRecordedReasonsInventsNone(t *testing.T) {
 	check(t, err)
 	run, err := ReadLastRun(t.Context(), h.Ledger, s)
 	check(t, err)
-	if text := run.Text(); run.Result.Skipped != 1 || !strings.HasSuffix(text, " skipped it.") {
+	p, err := h.Ledger.Fleet.Proxy(t.Context(), "px_2")
+	check(t, err)
+	text, err := run.Text(t.Context(), p)
+	check(t, err)
+	if run.Result.Skipped != 1 || !strings.HasSuffix(text, " skipped it.") {
 		t.Errorf("%d skipped: %s", run.Result.Skipped, text)
 	}
 }

@@ -41,6 +41,19 @@ func (r *Run) Plan() string {
 	return r.Slots[len(r.Slots)-1].Plan
 }
 
+// replacedBy changes the result of a run that had proxies left when the next run began: the next run
+// plans them again, so the run did not skip them.
+func (r *Run) replacedBy(next *Run) {
+	if r.Left == 0 || r.Last().State != stateFinished {
+		return
+	}
+	r.Skipped = r.SkippedSoFar()
+	r.Reason = strings.TrimSuffix(fmt.Sprintf("the run of %s replaced it before it renewed %d more; %s", next.Began.UTC().Format(time.RFC3339), r.Left, r.Reason), "; ")
+	if r.Left = 0; r.OverLimit == 0 {
+		r.Outcome = tables.OutcomeReplaced
+	}
+}
+
 // Whole reports whether the run's first slot was read.
 func (r *Run) Whole() bool { return r.Slots[len(r.Slots)-1].At.Equal(r.Began) }
 
@@ -52,6 +65,9 @@ func Runs(ctx context.Context, l *ledger.Ledger, schedule string, limit int) (al
 		if all, err = addSlot(ctx, l, all, slot); err != nil {
 			return nil, err
 		}
+	}
+	for i := 1; i < len(all); i++ {
+		all[i].replacedBy(all[i-1])
 	}
 	if err != nil || len(all) == 0 || !slices.ContainsFunc(all, func(r *Run) bool { return !r.Whole() }) {
 		return all, err
@@ -104,6 +120,7 @@ type LastRun struct {
 
 	of    plans.Schedule
 	taken map[string]bool // proxies of the run's commands
+	paid  func(context.Context, tables.Proxy) (tables.Paid, error)
 }
 
 // ReadLastRun returns the last run of a schedule. It returns nil if there is no run, or if not
@@ -113,7 +130,7 @@ func ReadLastRun(ctx context.Context, l *ledger.Ledger, of plans.Schedule) (*Las
 	if err != nil || len(slots) == 0 {
 		return nil, err
 	}
-	run := &LastRun{Slot: slots[0].At, of: of, taken: map[string]bool{}}
+	run := &LastRun{Slot: slots[0].At, of: of, taken: map[string]bool{}, paid: l.Fleet.LastPaid}
 	if run.Result, err = l.Sweeps.SlotResult(ctx, slots[0]); err != nil {
 		return nil, err
 	}
@@ -187,16 +204,47 @@ func (x *LastRun) Skipped(p tables.Proxy) bool {
 	return !x.taken[p.ProxyID]
 }
 
-// Text says that the run skipped a proxy, and why, if the ledger has a reason.
-func (x *LastRun) Text() string {
-	text := "skipped it"
-	if x.Result.Left > 0 {
-		text = "has not renewed it yet"
+// LaterInThisRun is what a run does with a proxy that it has not renewed yet, while it continues.
+const LaterInThisRun = "later in this run"
+
+// What a run does with a skipped proxy: LaterInThisRun, the run's outcome if it skipped the proxy
+// for lack of money, or both if the ledger does not tell. It returns "" if the run has no reason
+// for the proxy. The proxy is not barred.
+func (x *LastRun) stateOf(ctx context.Context, p tables.Proxy) (string, error) {
+	switch {
+	case x.Result.Left == 0:
+		return "", nil
+	case x.Result.OverLimit == 0:
+		return LaterInThisRun, nil
 	}
-	if why := x.Why(); why != "" {
+	paid, err := x.paid(ctx, p)
+	switch {
+	case err != nil:
+		return "", err
+	case paid.Days == 0 || paid.At.After(x.Slot):
+		return LaterInThisRun, nil // the plan left it because its price was not known
+	case x.Result.Left == x.Result.LeftUnpriced:
+		return x.Result.Outcome, nil
+	}
+	return LaterInThisRun + ", or " + x.Result.Outcome, nil
+}
+
+// Text says that the run skipped a proxy, and why, if the ledger has a reason. The proxy is not
+// barred.
+func (x *LastRun) Text(ctx context.Context, p tables.Proxy) (string, error) {
+	state, err := x.stateOf(ctx, p)
+	text := "skipped it"
+	switch why := x.Why(); {
+	case state == LaterInThisRun:
+		text = "continues, and renews it later as far as its budgets allow"
+	case state != "" && state == x.Result.Outcome:
+		text += ": " + x.Result.Reason
+	case state != "":
+		text = "has not renewed it yet: " + why
+	case why != "":
 		text += ": " + why
 	}
-	return fmt.Sprintf("The run of %s %s.", x.Began.UTC().Format(time.RFC3339), text)
+	return fmt.Sprintf("The run of %s %s.", x.Began.UTC().Format(time.RFC3339), text), err
 }
 
 // Why says why the run skipped proxies, as far as the ledger has reasons. It has none for single
@@ -241,11 +289,12 @@ func (x *LastRun) EachSkipped(ctx context.Context, l *ledger.Ledger, read func(n
 }
 
 // SkippedProxy is a proxy that a run skipped. Barred is what else than money keeps it from being
-// renewed now, or "". Limit is the outcome of the run, if the run skipped the proxy for lack of money.
+// renewed now, or "". State is otherwise what the run does with it: LaterInThisRun, the outcome of
+// the run if it skipped the proxy for lack of money, both if the ledger does not tell, or "".
 type SkippedProxy struct {
 	tables.Proxy
 
-	Barred, Limit string
+	Barred, State string
 }
 
 // ListSkipped returns the first proxies that EachSkipped finds, and how many it finds. all has the
@@ -256,20 +305,23 @@ func (x *LastRun) ListSkipped(ctx context.Context, l *ledger.Ledger, all []plans
 		return nil, 0, err
 	}
 	free := 0
-	err = x.EachSkipped(ctx, l, read, func(p tables.Proxy) error {
+	err = x.EachSkipped(ctx, l, read, func(p tables.Proxy) (err error) {
 		if n++; n > limit {
 			return nil
 		}
-		why, _, err := coverage.Barred(ctx, p, now)
-		if why == "" {
+		row := SkippedProxy{Proxy: p}
+		if row.Barred, _, err = coverage.Barred(ctx, p, now); err == nil && row.Barred == "" {
 			free++
+			row.State, err = x.stateOf(ctx, p)
 		}
-		rows = append(rows, SkippedProxy{Proxy: p, Barred: why})
+		rows = append(rows, row)
 		return err
 	})
-	for i := range rows { // the run has no reasons for single proxies
-		if rows[i].Barred == "" && (x.Result.Outcome == tables.OutcomeDeclined || n <= limit && free <= x.Result.OverLimit) {
-			rows[i].Limit = x.Result.Outcome
+	if x.Result.Left == 0 && (x.Result.Outcome == tables.OutcomeDeclined || n <= limit && free <= x.Result.OverLimit) {
+		for i := range rows { // the run has no reasons for single proxies
+			if rows[i].Barred == "" {
+				rows[i].State = x.Result.Outcome
+			}
 		}
 	}
 	return rows, n, err

@@ -52,6 +52,8 @@ const (
 	OutcomeWalletTooLow = "wallet too low"
 	// OutcomeDeclined is the outcome of a run whose plan an operator declined.
 	OutcomeDeclined = "declined"
+	// OutcomeReplaced is the outcome of a run that a newer one replaced before it was complete.
+	OutcomeReplaced = "replaced"
 )
 
 // SlotResult is the result of a run so far. Due is nil if the run has no plan or its row
@@ -71,8 +73,9 @@ type SlotResult struct {
 	Reason        string      `json:"reason,omitempty" doc:"The reason, for people; the text may change."`
 	Continues     *time.Time  `json:"continues,omitempty" doc:"The first scheduled time of the run that this one continues."`
 
-	Left      int64 `json:"left,omitempty" doc:"How many of 'skipped' the run renews later, as far as its budgets allow."`
-	OverLimit int   `json:"over_limit,omitempty" doc:"How many of 'skipped' were skipped because of a budget, the account's limit or the wallet."`
+	Left         int64 `json:"left,omitempty" doc:"How many of 'skipped' the run renews later, as far as its budgets allow."`
+	LeftUnpriced int64 `json:"-"` // how many of Left wait for a price
+	OverLimit    int   `json:"over_limit,omitempty" doc:"How many of 'skipped' were skipped because of a budget, the account's limit or the wallet."`
 }
 
 // SkippedSoFar returns how many proxies were skipped, without those that the run renews later.
@@ -152,9 +155,9 @@ func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 	}
 	var planned, budgets int64
 	var of string
-	err = l.row(ctx, `SELECT coalesce((SELECT sum(value ->> '$.proxy_count') FROM json_each(p.data, '$.planned')), 0), coalesce(p.data ->> '$.left.proxy_count', 0),
+	err = l.row(ctx, `SELECT coalesce((SELECT sum(value ->> '$.proxy_count') FROM json_each(p.data, '$.planned')), 0), coalesce(p.data ->> '$.left.proxy_count', 0), coalesce(p.data ->> '$.left.unpriced', 0),
 		coalesce(sum(h.data ->> '$.left_out'), 0), count(h.seq) FILTER (WHERE h.data ->> '$.code' <> 'wallet'), coalesce(group_concat(h.data ->> '$.reason', '; ' ORDER BY h.data ->> '$.code' <> 'approval', h.seq), ''), coalesce(p.data ->> '$.of', '')
-		FROM journal p LEFT JOIN `+heldOf+` WHERE p.seq = ? GROUP BY p.seq`, slot.Seq).Scan(&planned, &x.Left, &x.OverLimit, &budgets, &x.Reason, &of)
+		FROM journal p LEFT JOIN `+heldOf+` WHERE p.seq = ? GROUP BY p.seq`, slot.Seq).Scan(&planned, &x.Left, &x.LeftUnpriced, &x.OverLimit, &budgets, &x.Reason, &of)
 	if at, wrong := time.Parse(time.RFC3339Nano, of); wrong == nil {
 		x.Continues = &at
 	}

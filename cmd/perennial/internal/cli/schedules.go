@@ -127,7 +127,11 @@ func skippedHint(s schedules.Status) string {
 	if s.Result == nil || s.Result.Skipped == 0 {
 		return "none"
 	}
-	return "`perennial schedules history " + s.Schedule + " --skipped` lists them"
+	text := "`perennial schedules history " + s.Schedule + " --skipped` lists them"
+	if s.Left != nil {
+		text += ", and what the run renews later"
+	}
+	return text
 }
 
 // notReadYet replaces a not-found error if the configuration file has the schedule. In this
@@ -603,7 +607,7 @@ func (a scheduleCommands) printSkipped(ctx context.Context, l *ledger.Ledger, ac
 	list := a.listing("", "PROXY", "EXPIRES", "REASON")
 	for _, p := range rows {
 		x := SkippedByRun{schedule, run.Slot.UTC(), p.ProxyID, p.LastsUntil(), cmp.Or(p.Barred, run.Why())}
-		list.add("", x, x.ProxyID, stamp(x.ExpiresAt), cmp.Or(p.Barred, p.Limit))
+		list.add("", x, x.ProxyID, stamp(x.ExpiresAt), cmp.Or(p.Barred, p.State))
 	}
 	if err = list.end(nil); err != nil || a.output == "json" {
 		return err

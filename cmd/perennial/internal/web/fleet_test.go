@@ -294,7 +294,7 @@ func TestAProxySaysWhyItIsNotRenewed(t *testing.T) {
 	for id, want := range map[string]string{
 		"px_ok":      "It is not due yet: its schedule renews it in time. · next run 2026-11-26 20:00:00 UTC",
 		"px_due":     "It is due: the next run renews it. · next run 2026-11-21 12:00:00 UTC",
-		"px_left":    "It is due and skipped: the wallet is too low.",
+		"px_left":    "It is due, and a run now would skip it: the wallet is too low.",
 		"px_1":       "It is not renewed: an earlier renewal is in review",
 		"px_2":       "It is not renewed: its renewal is on hold: ",
 		"px_retired": "It is not renewed: it was retired",
@@ -405,12 +405,12 @@ func TestAPlanFromBeforeTheLastRunGivesNoReason(t *testing.T) {
 	h.main.answer["plan"] = leaves(plans.ReasonDay)
 	h.pages.figures.all[figureKey{"main", "plan keep"}] = &figure{value: leaves(plans.ReasonWallet), at: noon, tried: noon, took: time.Minute, asked: noon}
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
-	wants(t, h.settled("/a/main/proxy?id=px_left"), "It is due and skipped: the wallet is too low.")
+	wants(t, h.settled("/a/main/proxy?id=px_left"), "It is due, and a run now would skip it: the wallet is too low.")
 	h.wait(time.Minute)
 	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(fact.SweepPlanned{Schedule: "keep", Slot: noon, Plan: "new", Due: 1}, fact.SweepFinished{Schedule: "keep", Slot: noon, Plan: "new"})
 	}))
-	wants(t, h.settled("/a/main/proxy?id=px_left"), "It is due and skipped: over the budget of the day.")
+	wants(t, h.settled("/a/main/proxy?id=px_left"), "It is due, and a run now would skip it: over the budget of the day.")
 }
 
 // The changes are those since the last plan.
