@@ -6,21 +6,34 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/sleep"
 	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
+
+// approvals are what an operator decides about plans that need approval.
+type approvals struct {
+	*Config
+
+	runners   []*scheduleRunner
+	reads     *reader
+	remains   *remainders
+	counting  sleep.Lock // the Sweeper's
+	answering sync.Mutex
+}
 
 // Approve publishes the plan with this hash, which needs approval, and finishes its slots. It
 // returns ErrNoPlan if no plan that needs approval has the hash, and ErrOverBudget if the plan
 // exceeds the rest of today's or this month's budget. After a crash, the plan can be approved
 // again without harm. The sweep.finished fact records the operator's name and the reason.
-func (s *Sweeper) Approve(ctx context.Context, plan, by, reason string) error {
-	s.approving.Lock()
-	defer s.approving.Unlock()
+func (s *approvals) Approve(ctx context.Context, plan, by, reason string) error {
+	s.answering.Lock()
+	defer s.answering.Unlock()
 	slots, err := s.Ledger.Sweeps.HeldSlots(ctx, plan)
 	if err != nil {
 		return fmt.Errorf("approve plan %s: %w", plan, err)
@@ -42,9 +55,9 @@ func (s *Sweeper) Approve(ctx context.Context, plan, by, reason string) error {
 // it. It returns ErrNoPlan if no plan that needs approval has the hash, and ErrBegun if an
 // interrupted approval has published a part of the plan. The next run plans the due proxies
 // again. The sweep.finished fact records the operator's name and the reason.
-func (s *Sweeper) Decline(ctx context.Context, plan, by, reason string) error {
-	s.approving.Lock()
-	defer s.approving.Unlock()
+func (s *approvals) Decline(ctx context.Context, plan, by, reason string) error {
+	s.answering.Lock()
+	defer s.answering.Unlock()
 	slots, err := s.Ledger.Sweeps.HeldSlots(ctx, plan)
 	if err != nil {
 		return fmt.Errorf("decline plan %s: %w", plan, err)
@@ -70,7 +83,7 @@ func (s *Sweeper) Decline(ctx context.Context, plan, by, reason string) error {
 
 // noPlan returns ErrNoPlan. If an operator gave a schedule's name instead of a hash, the error
 // also names the schedule's plan. If the plan was approved or declined, the error says so.
-func (s *Sweeper) noPlan(ctx context.Context, name string) error {
+func (s *approvals) noPlan(ctx context.Context, name string) error {
 	for _, r := range s.Schedules {
 		slots, err := s.Ledger.Sweeps.SlotsOf(ctx, r.Name, partsRead)
 		if err != nil {
@@ -97,7 +110,7 @@ func (s *Sweeper) noPlan(ctx context.Context, name string) error {
 
 // HeldPlan returns the plan with this hash as an approval would publish it. It returns ErrNoPlan
 // if no plan that needs approval has the hash.
-func (s *Sweeper) HeldPlan(ctx context.Context, plan string) (plans.Plan, error) {
+func (s *approvals) HeldPlan(ctx context.Context, plan string) (plans.Plan, error) {
 	slots, err := s.Ledger.Sweeps.HeldSlots(ctx, plan)
 	if err == nil && len(slots) == 0 {
 		err = ErrNoPlan
@@ -117,7 +130,7 @@ func (s *Sweeper) HeldPlan(ctx context.Context, plan string) (plans.Plan, error)
 	sum := plans.SumOf(p.Included)
 	p.EstimateCents, p.Unpriced = sum.Total(), sum.Lacks
 	p.ListPriceCents, p.Listed = plans.SumListed(p.Included)
-	if r, unknown := s.runnerOf(p.Schedule); unknown == nil {
+	if r, unknown := runnerOf(s.runners, p.Schedule); unknown == nil {
 		p.ApproveOverCents, p.Until = r.ApproveOverCents, p.At.Add(r.RenewBefore)
 	}
 	return p, err
@@ -125,7 +138,7 @@ func (s *Sweeper) HeldPlan(ctx context.Context, plan string) (plans.Plan, error)
 
 // heldPlan tries the plan's later slots if the row of the first slot was archived or has another
 // hash.
-func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []tables.Slot) (fact.SweepPlanned, error) {
+func (s *approvals) heldPlan(ctx context.Context, plan string, slots []tables.Slot) (fact.SweepPlanned, error) {
 	wrong := fmt.Errorf("its commands in journal row %d have another hash: run `perennial ledger verify`", slots[0].Seq)
 	for _, slot := range slots {
 		planned, err := s.Ledger.Sweeps.Plan(ctx, slot)
@@ -144,8 +157,8 @@ func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []tables.Slot
 // the account wait for it.
 const approvePatience = 30 * time.Second
 
-func (s *Sweeper) carryOut(ctx context.Context, schedule string, planned fact.SweepPlanned, plan, by, reason string) error {
-	r, unknown := s.runnerOf(schedule)
+func (s *approvals) carryOut(ctx context.Context, schedule string, planned fact.SweepPlanned, plan, by, reason string) error {
+	r, unknown := runnerOf(s.runners, schedule)
 	if unknown != nil { // a schedule that is no longer configured has no budget
 		r = &scheduleRunner{Schedule: plans.Schedule{Name: schedule}}
 	} else {
@@ -168,10 +181,10 @@ func (s *Sweeper) carryOut(ctx context.Context, schedule string, planned fact.Sw
 	if unknown != nil {
 		return nil
 	}
-	return s.recall(ctx, r) // the approved plan may leave a remainder
+	return s.remains.recall(ctx, r) // the approved plan may leave a remainder
 }
 
-func (s *Sweeper) finishHeld(ctx context.Context, plan string, finished fact.SweepFinished) error {
+func (s *approvals) finishHeld(ctx context.Context, plan string, finished fact.SweepFinished) error {
 	finished.Plan, finished.User = plan, fact.UserOf(ctx)
 	err := s.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
 		slots, err := tx.HeldSlots(plan) // a slot may have been added in the meantime
@@ -194,7 +207,7 @@ func (s *Sweeper) finishHeld(ctx context.Context, plan string, finished fact.Swe
 
 // affords returns ErrOverBudget if the plan exceeds what is left of today's or this month's
 // budget. Other plans may have used these budgets since the plan was made.
-func (s *Sweeper) affords(ctx context.Context, r *scheduleRunner, planned fact.SweepPlanned) error {
+func (s *approvals) affords(ctx context.Context, r *scheduleRunner, planned fact.SweepPlanned) error {
 	left, err := s.notAskedFor(ctx, planned)
 	if err != nil {
 		return err
@@ -225,7 +238,7 @@ type notTaken struct {
 
 // notAskedFor counts the plan's commands that the runner has not accepted yet. An interrupted
 // approval may have published some of them.
-func (s *Sweeper) notAskedFor(ctx context.Context, planned fact.SweepPlanned) (left notTaken, err error) {
+func (s *approvals) notAskedFor(ctx context.Context, planned fact.SweepPlanned) (left notTaken, err error) {
 	for _, c := range planned.Planned {
 		_, err := s.Ledger.Operations.Command(ctx, c.CommandID)
 		switch {
@@ -248,7 +261,7 @@ const heldPlanServes = 6 * time.Hour
 // own. That is the case if an earlier slot has the same plan, or if a recent plan that needs
 // approval serves this slot too. Proxies that come due later are planned after the approval. A
 // run that an operator requested and a slot that continues a run always get a plan of their own.
-func (s *Sweeper) holdOnce(tx *ledger.Tx, r *scheduleRunner, f firing, plan *sweep, planned *fact.SweepPlanned) error {
+func (s *approvals) holdOnce(tx *ledger.Tx, r *scheduleRunner, f firing, plan *sweep, planned *fact.SweepPlanned) error {
 	held, err := tx.HeldSlots(plan.Hash)
 	if err != nil {
 		return err
@@ -268,7 +281,7 @@ func (s *Sweeper) holdOnce(tx *ledger.Tx, r *scheduleRunner, f firing, plan *swe
 
 // recentlyHeld returns the slots of the schedule's newest plan that needs approval. It returns
 // none if the first of these slots is too old for the plan to serve slot.
-func (s *Sweeper) recentlyHeld(tx *ledger.Tx, r *scheduleRunner, slot time.Time) ([]tables.Slot, error) {
+func (s *approvals) recentlyHeld(tx *ledger.Tx, r *scheduleRunner, slot time.Time) ([]tables.Slot, error) {
 	since := slot.Add(-min(heldPlanServes, r.RenewBefore/4))
 	all, err := tx.HeldNow(r.Name, since)
 	if err != nil || len(all) == 0 {
@@ -282,7 +295,7 @@ func (s *Sweeper) recentlyHeld(tx *ledger.Tx, r *scheduleRunner, slot time.Time)
 }
 
 // archived reports whether the slot's row is in an archive, which may be on another machine.
-func (s *Sweeper) archived(slot tables.Slot) bool {
+func (s *approvals) archived(slot tables.Slot) bool {
 	begins, _ := s.Ledger.Begins()
 	return begins != nil && slot.Seq <= begins.Seq
 }

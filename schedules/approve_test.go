@@ -129,7 +129,7 @@ func TestADeclinedPlanHasNoRest(t *testing.T) {
 	want(t, "held with a rest", []any{plan.State, plan.Left != nil}, []any{StateHeld, true})
 	check(t, h.Decline(t.Context(), plan.Hash, "ada", "too dear"))
 	h.restart(t)
-	r, err := h.runnerOf("keepalive")
+	r, err := runnerOf(h.runners, "keepalive")
 	check(t, err)
 	check(t, h.recall(t.Context(), r))
 	want(t, "rest", r.rest.Load() == nil, true)

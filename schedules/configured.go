@@ -18,9 +18,16 @@ import (
 	"perennial/schedules/plans"
 )
 
+// starts are the instants from which the slots of schedules count.
+type starts struct {
+	*Config
+
+	runners []*scheduleRunner
+}
+
 // countsFrom returns the instant after which the schedule's next slot is computed. If the
 // schedule's configuration changed, it first records the change as a fact.
-func (s *Sweeper) countsFrom(ctx context.Context, r *scheduleRunner) (time.Time, error) {
+func (s *starts) countsFrom(ctx context.Context, r *scheduleRunner) (time.Time, error) {
 	now := s.Clock().UTC().Truncate(time.Microsecond)
 	f := fact.ScheduleConfigured{Schedule: r.Name, Cron: r.Cron, Timezone: r.calendar.Zone.String()}
 	names, err := s.Ledger.Sweeps.ScheduleNames(ctx)
@@ -53,7 +60,7 @@ func (s *Sweeper) countsFrom(ctx context.Context, r *scheduleRunner) (time.Time,
 }
 
 // For a renamed schedule, configured returns an error if both names have a slot at the same time.
-func (s *Sweeper) configured(ctx context.Context, f fact.ScheduleConfigured) error {
+func (s *starts) configured(ctx context.Context, f fact.ScheduleConfigured) error {
 	return s.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		if f.Was != "" {
 			at, err := tx.SharedSlot(f.Was, f.Schedule)
@@ -71,7 +78,7 @@ func (s *Sweeper) configured(ctx context.Context, f fact.ScheduleConfigured) err
 // newlyCounts returns the instant from which the slots of a new calendar count: now, or the last
 // slot if slots of the previous calendar were missed. from is the name under which the schedule
 // is recorded. known is zero for a new schedule, or if no start is recorded.
-func (s *Sweeper) newlyCounts(ctx context.Context, r *scheduleRunner, from string, known tables.ScheduleCalendar, now time.Time) (time.Time, error) {
+func (s *starts) newlyCounts(ctx context.Context, r *scheduleRunner, from string, known tables.ScheduleCalendar, now time.Time) (time.Time, error) {
 	had := r.Schedule
 	if known.Cron != "" {
 		had.Cron, had.Timezone = known.Cron, known.Timezone
@@ -129,7 +136,7 @@ func Silent(ctx context.Context, l *ledger.Ledger, now time.Time, s plans.Schedu
 
 // lastSlot returns the schedule's latest slot in the calendar. If since is later than the slot,
 // it returns since.
-func (s *Sweeper) lastSlot(ctx context.Context, schedule string, c plans.Calendar, since time.Time) (time.Time, error) {
+func (s *starts) lastSlot(ctx context.Context, schedule string, c plans.Calendar, since time.Time) (time.Time, error) {
 	slots, err := s.Ledger.Sweeps.SlotsOf(ctx, schedule, slotsRead)
 	for err == nil && len(slots) > 0 {
 		for _, slot := range slots {
@@ -149,7 +156,7 @@ func (s *Sweeper) lastSlot(ctx context.Context, schedule string, c plans.Calenda
 // FinishRemoved ends the planned slots of schedules that are no longer configured, because an
 // unfinished slot would prevent the journal from being archived. Their unpublished commands are
 // never published. A plan that needs approval can still be approved.
-func (s *Sweeper) FinishRemoved(ctx context.Context) error {
+func (s *starts) FinishRemoved(ctx context.Context) error {
 	slots, err := s.Ledger.Sweeps.PlannedSlots(ctx)
 	if err != nil {
 		return fmt.Errorf("read the slots that are not finished: %w", err)
@@ -263,11 +270,11 @@ func (x *Removed) describe(now time.Time, currency string) {
 }
 
 // Removed returns the account's removed schedules that still have an effect.
-func (s *Sweeper) Removed(ctx context.Context) ([]Removed, error) {
+func (s *starts) Removed(ctx context.Context) ([]Removed, error) {
 	return RemovedOf(ctx, s.Ledger, s.Clock(), s.Schedules)
 }
 
-func (s *Sweeper) warnOfRemoved(ctx context.Context) {
+func (s *starts) warnOfRemoved(ctx context.Context) {
 	all, err := s.Removed(ctx)
 	if err != nil {
 		s.Log.WithError(err).WithField("account", s.Account).Warn("what removed schedules have left could not be read")

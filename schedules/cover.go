@@ -126,7 +126,7 @@ const (
 // run continues, or its first run comes in time. A schedule with keep lets proxies expire on purpose.
 //
 // first is the first of them to expire.
-func (s *Sweeper) Late(ctx context.Context, all []Status) (n int64, first string, err error) {
+func (s *statuses) Late(ctx context.Context, all []Status) (n int64, first string, err error) {
 	coverage, err := plans.NewCoverage(s.Schedules, nil, s.ReadFile)
 	if err != nil {
 		return 0, "", nil //nolint:nilerr // a run of the schedule fails and says so

@@ -194,7 +194,7 @@ func (s *Sweeper) NotReady() string {
 
 // Failing returns why runs fail or their commands were refused, with at most one reason per
 // schedule.
-func (s *Sweeper) Failing() []fact.SweepFailed {
+func (s *troubles) Failing() []fact.SweepFailed {
 	all := []fact.SweepFailed{}
 	for _, r := range s.runners {
 		if f := r.failing(); f != nil {
@@ -284,7 +284,7 @@ const lastHours = 6 * time.Hour
 // Lost returns how many live proxies were missing from the last listing. It returns 0 if the
 // number is too small to report. nameless is the number of entries in the listing without a
 // readable id.
-func (s *Sweeper) Lost() (lost, nameless int) {
+func (s *troubles) Lost() (lost, nameless int) {
 	if loss := s.lister.Loss(); loss != nil {
 		lost = loss.Lost
 	}

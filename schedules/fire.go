@@ -3,6 +3,7 @@ package schedules
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -94,6 +95,56 @@ func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (sweep,
 	r.leave(plan.remainder(f.before()))
 	r.trouble.clear()
 	return plan, nil
+}
+
+// PlanNow returns what the schedule's run would do now. The plan's State is StateHeld if the
+// same plan already needs approval. PlanNow appends and publishes nothing. If the table of
+// proxies is not fresh, it lists the proxies first.
+func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (plans.Plan, error) {
+	r, err := runnerOf(s.runners, schedule)
+	if err != nil {
+		return plans.Plan{}, err
+	}
+	if err := s.ensureFresh(ctx); err != nil {
+		return plans.Plan{}, err
+	}
+	if err := s.reads.readUnread(ctx, r); err != nil {
+		return plans.Plan{}, err
+	}
+	plan, err := s.plan(ctx, r, firing{})
+	if err == nil {
+		err = s.offers.addListPrices(ctx, r, &plan.Plan)
+	}
+	if err == nil && plan.NeedsApproval {
+		held, errHeld := s.Ledger.Sweeps.HeldSlots(ctx, plan.Hash)
+		if err = errHeld; len(held) > 0 {
+			plan.State = StateHeld
+		}
+	}
+	return plan.Plan, err
+}
+
+// maxAhead is how far after the current time the slot of a manual run may be.
+const maxAhead = time.Minute
+
+// RunNow makes a run in the slot of the current second in UTC, or in the next free slot. The
+// plan's State is StateHeld or finished. It returns ErrFired if every second of the next minute
+// has a slot.
+func (s *Sweeper) RunNow(ctx context.Context, schedule, by, reason string) (plans.Plan, error) {
+	r, err := runnerOf(s.runners, schedule)
+	if err != nil {
+		return plans.Plan{}, err
+	}
+	now := s.Clock().UTC().Truncate(time.Second)
+	for slot := now; ; slot = slot.Add(time.Second) {
+		plan, err := s.fire(ctx, r, firing{slot: slot, byHand: true, by: by, reason: reason})
+		if err == nil {
+			err = s.offers.addListPrices(ctx, r, &plan.Plan)
+		}
+		if !errors.Is(err, ErrFired) || slot.Sub(now) >= maxAhead {
+			return plan.Plan, err
+		}
+	}
 }
 
 // A run is planned and recorded under the lock counting. Otherwise another run or an approval

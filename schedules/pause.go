@@ -15,11 +15,19 @@ import (
 
 var errPaused = errors.New("the schedule is paused")
 
+// pauses stop the runs of single schedules.
+type pauses struct {
+	*Config
+
+	runners  []*scheduleRunner
+	troubles *troubles
+}
+
 // Pause stops the runs of a schedule until an instant or, if until is nil, until Resume.
 // Planned commands are still published. A second Pause replaces the first. It returns a
 // *command.RefusedError if until has passed or is after the year 9999.
-func (s *Sweeper) Pause(ctx context.Context, schedule string, until *time.Time, by, reason string) error {
-	r, err := s.runnerOf(schedule)
+func (s *pauses) Pause(ctx context.Context, schedule string, until *time.Time, by, reason string) error {
+	r, err := runnerOf(s.runners, schedule)
 	if err != nil {
 		return err
 	}
@@ -41,8 +49,8 @@ func (s *Sweeper) Pause(ctx context.Context, schedule string, until *time.Time, 
 // Resume ends the pause of a schedule. One run serves the slots that passed during the pause. The
 // schedule need not be configured. It returns a *command.RefusedError if the schedule is not
 // paused.
-func (s *Sweeper) Resume(ctx context.Context, schedule, by, reason string) error {
-	r, unknown := s.runnerOf(schedule)
+func (s *pauses) Resume(ctx context.Context, schedule, by, reason string) error {
+	r, unknown := runnerOf(s.runners, schedule)
 	err := s.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		if _, err := tx.SchedulePaused(schedule); errors.Is(err, ledger.ErrNotFound) {
 			if unknown != nil {
@@ -71,11 +79,11 @@ func (r *scheduleRunner) wake() {
 }
 
 // PauseOf returns the schedule's pause that is in force. It returns nil if there is none.
-func (s *Sweeper) PauseOf(ctx context.Context, schedule string) (*tables.SchedulePause, error) {
+func (s *pauses) PauseOf(ctx context.Context, schedule string) (*tables.SchedulePause, error) {
 	return s.inForce(s.Ledger.Sweeps.SchedulePaused(ctx, schedule))
 }
 
-func (s *Sweeper) inForce(p tables.SchedulePause, err error) (*tables.SchedulePause, error) {
+func (s *pauses) inForce(p tables.SchedulePause, err error) (*tables.SchedulePause, error) {
 	switch {
 	case errors.Is(err, ledger.ErrNotFound), err == nil && p.Until != nil && !p.Until.After(s.Clock()):
 		return nil, nil //nolint:nilnil // not paused, which is not an error
@@ -87,7 +95,7 @@ func (s *Sweeper) inForce(p tables.SchedulePause, err error) (*tables.SchedulePa
 
 // unpaused waits until the schedule is not paused. A pause clears the reported failure of
 // the schedule's run.
-func (s *Sweeper) unpaused(ctx context.Context, r *scheduleRunner) error {
+func (s *pauses) unpaused(ctx context.Context, r *scheduleRunner) error {
 	retry := sleep.Doubling(time.Second, time.Minute)
 	for {
 		paused, err := s.PauseOf(ctx, r.Name)
@@ -101,7 +109,7 @@ func (s *Sweeper) unpaused(ctx context.Context, r *scheduleRunner) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			s.failed(ctx, r, s.Clock().UTC().Truncate(time.Second), err)
+			s.troubles.failed(ctx, r, s.Clock().UTC().Truncate(time.Second), err)
 			if err := retry.Wait(ctx); err != nil {
 				return err
 			}
@@ -118,7 +126,7 @@ func (s *Sweeper) unpaused(ctx context.Context, r *scheduleRunner) error {
 	}
 }
 
-func (s *Sweeper) noteEnd(ctx context.Context, r *scheduleRunner) error {
+func (s *pauses) noteEnd(ctx context.Context, r *scheduleRunner) error {
 	if _, err := s.Ledger.Sweeps.SchedulePaused(ctx, r.Name); errors.Is(err, ledger.ErrNotFound) {
 		return nil
 	}
@@ -135,7 +143,7 @@ func (s *Sweeper) noteEnd(ctx context.Context, r *scheduleRunner) error {
 }
 
 // mayFire returns errPaused if the schedule is paused and no operator requested the run.
-func (s *Sweeper) mayFire(f firing, p tables.SchedulePause, err error) error {
+func (s *pauses) mayFire(f firing, p tables.SchedulePause, err error) error {
 	held, err := s.inForce(p, err)
 	if err == nil && held != nil && !f.byHand {
 		return errPaused

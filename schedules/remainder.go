@@ -56,7 +56,10 @@ func (r *scheduleRunner) leave(rest *remainder) {
 	r.wake()
 }
 
-func (s *Sweeper) recall(ctx context.Context, r *scheduleRunner) error {
+// remainders find in the ledger what is left of a run.
+type remainders struct{ *Config }
+
+func (s *remainders) recall(ctx context.Context, r *scheduleRunner) error {
 	last, err := s.Ledger.Sweeps.LastSlot(ctx, r.Name)
 	if errors.Is(err, ledger.ErrNotFound) || err == nil && last.State != stateFinished {
 		return nil
@@ -84,7 +87,7 @@ func (s *Sweeper) recall(ctx context.Context, r *scheduleRunner) error {
 
 // planOf returns the plan of a slot. known is false if the slot has no plan, or if the plan
 // is in a missing archive.
-func (s *Sweeper) planOf(ctx context.Context, slot tables.Slot) (planned fact.SweepPlanned, known bool, err error) {
+func (s *remainders) planOf(ctx context.Context, slot tables.Slot) (planned fact.SweepPlanned, known bool, err error) {
 	planned, err = s.Ledger.Sweeps.Plan(ctx, slot)
 	if _, gone := errors.AsType[*ledger.ArchivedError](err); gone || errors.Is(err, ledger.ErrNotFound) {
 		return planned, false, nil
@@ -95,7 +98,7 @@ func (s *Sweeper) planOf(ctx context.Context, slot tables.Slot) (planned fact.Sw
 	return planned, true, nil
 }
 
-func (s *Sweeper) recallSpent(ctx context.Context, r *scheduleRunner, rest *remainder) error {
+func (s *remainders) recallSpent(ctx context.Context, r *scheduleRunner, rest *remainder) error {
 	slots, err := s.Ledger.Sweeps.SlotsOf(ctx, r.Name, slotsRead)
 	for err == nil && len(slots) > 0 {
 		for _, slot := range slots {
@@ -154,7 +157,7 @@ func (s *Sweeper) sweepRemainder(ctx context.Context, r *scheduleRunner) error {
 	return nil
 }
 
-func (s *Sweeper) priced(ctx context.Context, wants map[plans.Kind]tables.Proxy) bool {
+func (s *remainders) priced(ctx context.Context, wants map[plans.Kind]tables.Proxy) bool {
 	for _, like := range wants {
 		if paid, err := s.Ledger.Fleet.LastPaid(ctx, like); err == nil && paid.Days > 0 {
 			return true
@@ -164,7 +167,7 @@ func (s *Sweeper) priced(ctx context.Context, wants map[plans.Kind]tables.Proxy)
 }
 
 // Adds the cost of the canaries whose price is now known to the run's spending.
-func (s *Sweeper) count(ctx context.Context, r *scheduleRunner, rest *remainder) {
+func (s *remainders) count(ctx context.Context, r *scheduleRunner, rest *remainder) {
 	var unknown []string
 	for _, id := range rest.canaries {
 		paid, err := s.Ledger.Fleet.PaidPerDay(ctx, id)

@@ -339,7 +339,7 @@ var errCounted = errors.New("as many as were skipped for lack of money")
 // stillOverLimit returns how many of the proxies that the last run skipped for lack of money are
 // still due: another schedule or an operator may have renewed them. If that cannot be told, it
 // returns the run's own count.
-func (s *Sweeper) stillOverLimit(ctx context.Context, r *scheduleRunner, most int) (n int, err error) {
+func (s *statuses) stillOverLimit(ctx context.Context, r *scheduleRunner, most int) (n int, err error) {
 	if most == 0 {
 		return 0, nil
 	}

@@ -15,7 +15,6 @@ import (
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/ledger/tables"
-	"perennial/schedules/plans"
 )
 
 // Status is the status of a schedule.
@@ -49,9 +48,18 @@ func StatusOf(all []Status, schedule string) (one Status, problem string) {
 	return all[i], ""
 }
 
+// statuses describe schedules and their last runs.
+type statuses struct {
+	*Config
+
+	runners []*scheduleRunner
+	pauses  *pauses
+	starts  *starts
+}
+
 // List returns the status of every schedule in configuration order, then of removed
 // schedules that still have an effect.
-func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
+func (s *statuses) List(ctx context.Context) ([]Status, error) {
 	all := make([]Status, 0, len(s.runners))
 	currency, err := s.Ledger.Currency(ctx)
 	if err != nil {
@@ -67,7 +75,7 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 		}
 		all = append(all, one)
 	}
-	removed, err := s.Removed(ctx)
+	removed, err := s.starts.Removed(ctx)
 	for _, x := range removed {
 		one := Status{Schedule: x.Schedule, Account: s.Account, Plan: x.Plan, Paused: x.Paused, Removed: x.Text + "; " + x.Advice}
 		if x.last != nil {
@@ -78,9 +86,9 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 	return all, err
 }
 
-func (s *Sweeper) statusOf(ctx context.Context, r *scheduleRunner, currency string) (one Status, err error) {
+func (s *statuses) statusOf(ctx context.Context, r *scheduleRunner, currency string) (one Status, err error) {
 	one = Status{Schedule: r.Name, Account: r.Account, Cron: r.Cron, Timezone: r.calendar.Zone.String()}
-	if one.Paused, err = s.PauseOf(ctx, r.Name); err != nil {
+	if one.Paused, err = s.pauses.PauseOf(ctx, r.Name); err != nil {
 		return one, err
 	}
 	last, err := s.Ledger.Sweeps.LastSlot(ctx, r.Name)
@@ -123,7 +131,7 @@ func (s *Sweeper) statusOf(ctx context.Context, r *scheduleRunner, currency stri
 
 // The result is the instant from which the slots of a schedule without a run count. It is zero if
 // none is recorded.
-func (s *Sweeper) since(ctx context.Context, schedule string) (time.Time, error) {
+func (s *statuses) since(ctx context.Context, schedule string) (time.Time, error) {
 	calendar, err := s.Ledger.Sweeps.ScheduleCalendar(ctx, schedule)
 	if errors.Is(err, ledger.ErrNotFound) {
 		err = nil
@@ -198,10 +206,10 @@ type Next struct {
 }
 
 // Slots returns the time of each schedule's next run, in configuration order.
-func (s *Sweeper) Slots(ctx context.Context) ([]Next, error) {
+func (s *statuses) Slots(ctx context.Context) ([]Next, error) {
 	all := make([]Next, 0, len(s.runners))
 	for _, r := range s.runners {
-		paused, err := s.PauseOf(ctx, r.Name)
+		paused, err := s.pauses.PauseOf(ctx, r.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -209,58 +217,6 @@ func (s *Sweeper) Slots(ctx context.Context) ([]Next, error) {
 	}
 	return all, nil
 }
-
-// PlanNow returns what the schedule's run would do now. The plan's State is StateHeld if the
-// same plan already needs approval. PlanNow appends and publishes nothing. If the table of
-// proxies is not fresh, it lists the proxies first.
-func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (plans.Plan, error) {
-	r, err := s.runnerOf(schedule)
-	if err != nil {
-		return plans.Plan{}, err
-	}
-	if err := s.ensureFresh(ctx); err != nil {
-		return plans.Plan{}, err
-	}
-	if err := s.reads.readUnread(ctx, r); err != nil {
-		return plans.Plan{}, err
-	}
-	plan, err := s.plan(ctx, r, firing{})
-	if err == nil {
-		err = s.offers.addListPrices(ctx, r, &plan.Plan)
-	}
-	if err == nil && plan.NeedsApproval {
-		held, errHeld := s.Ledger.Sweeps.HeldSlots(ctx, plan.Hash)
-		if err = errHeld; len(held) > 0 {
-			plan.State = StateHeld
-		}
-	}
-	return plan.Plan, err
-}
-
-// maxAhead is how far after the current time the slot of a manual run may be.
-const maxAhead = time.Minute
-
-// RunNow makes a run in the slot of the current second in UTC, or in the next free slot. The
-// plan's State is StateHeld or finished. It returns ErrFired if every second of the next minute
-// has a slot.
-func (s *Sweeper) RunNow(ctx context.Context, schedule, by, reason string) (plans.Plan, error) {
-	r, err := s.runnerOf(schedule)
-	if err != nil {
-		return plans.Plan{}, err
-	}
-	now := s.Clock().UTC().Truncate(time.Second)
-	for slot := now; ; slot = slot.Add(time.Second) {
-		plan, err := s.fire(ctx, r, firing{slot: slot, byHand: true, by: by, reason: reason})
-		if err == nil {
-			err = s.offers.addListPrices(ctx, r, &plan.Plan)
-		}
-		if !errors.Is(err, ErrFired) || slot.Sub(now) >= maxAhead {
-			return plan.Plan, err
-		}
-	}
-}
-
-func (s *Sweeper) runnerOf(name string) (*scheduleRunner, error) { return runnerOf(s.runners, name) }
 
 func runnerOf(runners []*scheduleRunner, name string) (*scheduleRunner, error) {
 	names := []string{}
@@ -274,7 +230,7 @@ func runnerOf(runners []*scheduleRunner, name string) (*scheduleRunner, error) {
 	return nil, fmt.Errorf("%w %.64q; it has %s", ErrNoSchedule, name, cmp.Or(strings.Join(names[:min(len(names), shown)], ", "), "none"))
 }
 
-func (s *Sweeper) why(ctx context.Context, slot tables.Slot) (string, error) {
+func (s *statuses) why(ctx context.Context, slot tables.Slot) (string, error) {
 	said, err := s.said(ctx, slot)
 	if err == nil && slot.State == StateHeld {
 		var before []string
@@ -286,7 +242,7 @@ func (s *Sweeper) why(ctx context.Context, slot tables.Slot) (string, error) {
 
 // Returns how a slot's run ended, from its facts. The facts about a plan that needs approval are
 // next to the plan's row, because one transaction appends them.
-func (s *Sweeper) said(ctx context.Context, slot tables.Slot) (said []string, err error) {
+func (s *statuses) said(ctx context.Context, slot tables.Slot) (said []string, err error) {
 	const around = 8
 	rows, err := s.Ledger.Rows(ctx, max(slot.Seq-around, 0), 2*around)
 	if gone, ok := errors.AsType[*ledger.ArchivedError](err); ok {
@@ -329,7 +285,7 @@ const declinedWithin = 20
 
 // declinedBefore says which operator declined the same plan before, and why. Plans with the
 // same proxies at the same cost have the same hash.
-func (s *Sweeper) declinedBefore(ctx context.Context, held tables.Slot) ([]string, error) {
+func (s *statuses) declinedBefore(ctx context.Context, held tables.Slot) ([]string, error) {
 	slots, err := s.Ledger.Sweeps.SlotsOf(ctx, held.Schedule, declinedWithin)
 	for _, slot := range slots {
 		if err != nil || slot.Plan != held.Plan {
@@ -343,7 +299,7 @@ func (s *Sweeper) declinedBefore(ctx context.Context, held tables.Slot) ([]strin
 	return nil, err
 }
 
-func (s *Sweeper) answerTo(ctx context.Context, slot tables.Slot) (string, error) {
+func (s *statuses) answerTo(ctx context.Context, slot tables.Slot) (string, error) {
 	declined, err := s.Ledger.Sweeps.Declined(ctx, slot)
 	if declined == nil {
 		return "approved by a person", err

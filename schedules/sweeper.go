@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -112,9 +111,8 @@ func (c *Config) setDefaults() {
 // running or not.
 type Sweeper struct {
 	Config
-	lister    *listing.Lister
-	runners   []*scheduleRunner
-	approving sync.Mutex
+	lister  *listing.Lister
+	runners []*scheduleRunner
 	// counting is held from the time the spending and the wallet are read until the plan is
 	// recorded, because schedules share the wallet.
 	counting sleep.Lock
@@ -123,6 +121,11 @@ type Sweeper struct {
 	offers   *listPrices
 	replaces *replacer
 	*troubles
+	*starts
+	*pauses
+	*remainders
+	*approvals
+	*statuses
 	*uncovered
 	*expiries
 	*pacing
@@ -188,6 +191,9 @@ func New(c Config) (*Sweeper, error) {
 	}
 	s.runners = runners
 	s.troubles = &troubles{own, s.lister, runners}
+	s.starts, s.pauses, s.remainders = &starts{own, runners}, &pauses{own, runners, s.troubles}, &remainders{own}
+	s.approvals = &approvals{Config: own, runners: runners, reads: s.reads, remains: s.remainders, counting: s.counting}
+	s.statuses = &statuses{own, runners, s.pauses, s.starts}
 	s.expiries = &expiries{own, s.lister.Tried()}
 	s.forecaster = &forecaster{own, s.reads, s.offers, runners, newDueCounts()}
 	return s, nil

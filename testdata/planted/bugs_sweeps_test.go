@@ -39,7 +39,7 @@ var sweepBugs = []bug{
 	{name: "a pause during a sweep comes too late for it", in: "schedules.Sweeper.record", run: "TestAPauseDuring",
 		old: "if err := s.mayFire(f, paused, err); err != nil {",
 		new: "if paused.By == \"-\" {"},
-	{name: "a pause refuses a person's own sweep", in: "schedules.Sweeper.mayFire", run: "TestAPauseDuring",
+	{name: "a pause refuses a person's own sweep", in: "schedules.pauses.mayFire", run: "TestAPauseDuring",
 		old: "held != nil && !f.byHand {",
 		new: "held != nil {"},
 	{name: "money of a waiting proxy goes to a later expiry", in: "plans.planner.setAside", run: "TestMoneyIsKept",
