@@ -325,7 +325,7 @@ func (s *forecaster) eachDue(ctx context.Context, r *scheduleRunner, o *outlook,
 			return nil
 		}
 		expires := *p.LastsUntil()
-		if claimed[p.ProxyID] || p.Unread() && p.ExpectedExpiresAt == nil { // its renewal is in progress, or has ended but is not listed yet
+		if claimed[p.ProxyID] || p.Renewed { // its renewal is in progress, or succeeded and is not listed yet
 			expires = expires.Add(time.Duration(r.DurationDays) * fact.Day)
 		}
 		return yield(p, expires)

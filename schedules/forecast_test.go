@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 )
 
 func TestAForecastFollowsEveryRenewalUntilTheWalletRunsOut(t *testing.T) {
@@ -117,4 +119,32 @@ func TestAForecastKnowsWhatTodayHasSpent(t *testing.T) {
 	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
 	want(t, "over what is left of it", over(), 600)
+}
+
+// Nothing was paid, so the renewal is still to come.
+func TestAForecastCountsAProxyWhoseRenewalFailed(t *testing.T) {
+	for _, one := range []struct{ match plans.Match }{{}, {plans.Match{ProxyIDs: []string{"px_1"}}}} { // counted in SQL, and each by itself
+		s := keepalive()
+		s.Match = one.match
+		h := newRig(t, map[string]string{"px_1": "24h"}, s)
+		check(t, h.lister.WaitPass(t.Context()))
+		today := func() int {
+			f, err := h.Forecast(t.Context(), "", 3)
+			check(t, err)
+			return f.Days[0].Renewals
+		}
+		want(t, "due", today(), 1)
+		p, err := h.Ledger.Fleet.Proxy(t.Context(), "px_1")
+		check(t, err)
+		renewal(t, h.Ledger, 1, "px_1", "failed", 300, *p.ExpiresAt)
+		check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Stale("px_1") }))
+		want(t, "failed", today(), 1)
+		renewal(t, h.Ledger, 2, "px_1", "succeeded", 300, *p.ExpiresAt)
+		renewal(t, h.Ledger, 3, "px_1", "succeeded", 300, *p.ExpiresAt)
+		check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Stale("px_1") }))
+		p, err = h.Ledger.Fleet.Proxy(t.Context(), "px_1")
+		check(t, err)
+		want(t, "the expiry after two renewals is not expected", p.ExpectedExpiresAt == nil, true)
+		want(t, "renewed twice", today(), 0)
+	}
 }

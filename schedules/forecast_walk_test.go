@@ -57,7 +57,7 @@ func (h *rig) walkOne(t *testing.T, r *scheduleRunner, o *outlook, taken map[str
 		check(t, err)
 		cost = h.Sweeper.offers.orList(t.Context(), cost, r.DurationDays, p.Proxy)
 		expires := *p.LastsUntil()
-		if claimed[p.ProxyID] || p.Unread() && p.ExpectedExpiresAt == nil {
+		if claimed[p.ProxyID] || p.Renewed {
 			expires = expires.Add(time.Duration(r.DurationDays) * fact.Day)
 		}
 		if r.Keep.AtLeast > 0 {

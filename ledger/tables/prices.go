@@ -160,7 +160,7 @@ type DueCount struct {
 const countPriced = `SELECT CASE WHEN expires < ?3 THEN expires ELSE ((expires - ?4) / 1000000 + 59) / 60 * 60000000 + ?4 END,
 	paid, country_code, region, line_name, ip_type, protocol, status, count(*)
 	FROM (SELECT country_code, region, line_name, ip_type, protocol, status,
-		lasts_until + CASE WHEN seen_at <= 0 AND expected_at IS NULL OR proxy_id IN (SELECT proxy_id FROM lines WHERE claim = 1) THEN ?5 ELSE 0 END AS expires,
+		lasts_until + CASE WHEN ` + renewedUnread + ` OR proxy_id IN (SELECT proxy_id FROM lines WHERE claim = 1) THEN ?5 ELSE 0 END AS expires,
 		coalesce((SELECT ` + priceOf + ` || ' ' || x.duration_days || ' ' || x.settled_at ` + ofLastPaid + `), '') AS paid
 		FROM proxies WHERE +gone = 0 AND expires_at > ?1 AND expires_at <= ?2 AND proxy_id NOT IN (SELECT proxy_id FROM retired))
 	GROUP BY 1, 2, 3, 4, 5, 6, 7, 8`

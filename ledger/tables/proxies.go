@@ -289,6 +289,9 @@ type PricedProxy struct {
 
 	Paid    Paid
 	Renewal string // ProxyRenewing or ProxyInReview; "" if no renewal is open
+	// Renewed is true if a renewal of the expiry that was last read succeeded, and the new expiry is
+	// neither read nor expected.
+	Renewed bool
 }
 
 // States of a proxy that the ledger knows.
@@ -300,14 +303,17 @@ const (
 
 const (
 	ofLastPaid = `FROM lines x WHERE x.proxy_id = proxies.proxy_id AND ` + priced + ` ORDER BY x.settled_at DESC LIMIT 1`
-	lastPaidOf = `(SELECT ` + priceOf + ` ` + ofLastPaid + `), (SELECT x.duration_days ` + ofLastPaid + `), (SELECT x.settled_at ` + ofLastPaid + `), ` + renewalOf
+	lastPaidOf = `(SELECT ` + priceOf + ` ` + ofLastPaid + `), (SELECT x.duration_days ` + ofLastPaid + `), (SELECT x.settled_at ` + ofLastPaid + `), ` + renewalOf + `, ` + renewedUnread
 	renewalOf  = `ifnull((SELECT CASE WHEN x.state = 'unresolved' OR o.state = 'review' THEN 'in review' ELSE 'renewing' END
 		FROM lines x CROSS JOIN operations o ON o.id = x.operation WHERE x.proxy_id = proxies.proxy_id AND x.claim = 1), '')`
+	// A renewal that failed also leaves its proxy unread, without an expected expiry.
+	renewedUnread = `CASE WHEN seen_at <= 0 AND expected_at IS NULL THEN EXISTS (SELECT 1 FROM lines x WHERE x.proxy_id = proxies.proxy_id
+		AND x.state IN ('succeeded', 'charged') AND abs(x.observed_expires_at - proxies.expires_at)` + IsNoMove + `) ELSE 0 END`
 )
 
 func scanPriced(s sqlite.Scanner) (p PricedProxy, err error) {
 	var cents, days, at sql.NullInt64
-	p.Proxy, err = scanProxy(sqlite.With(s, &cents, &days, &at, &p.Renewal))
+	p.Proxy, err = scanProxy(sqlite.With(s, &cents, &days, &at, &p.Renewal, &p.Renewed))
 	if days.Valid {
 		p.Paid = Paid{cents.Int64, days.Int64, sqlite.FromMicros(at.Int64)}
 	}
