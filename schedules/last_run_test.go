@@ -385,6 +385,24 @@ func TestAPlanOnHoldCountsWhatItSkips(t *testing.T) {
 	}
 }
 
+// An approval changes nothing for the proxies that the budget left out.
+func TestAPlanOnHoldNeedsMoneyForWhatItSkips(t *testing.T) {
+	s := keepalive()
+	s.BudgetCents, s.ApproveOverCents = 500, 100
+	h := newRig(t, soon(), s)
+	h.paid(t, "px_1", 300)
+	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	check(t, err)
+	all, err := h.List(t.Context())
+	check(t, err)
+	want(t, "the run", []any{all[0].State, all[0].Result.Outcome, all[0].StillOverLimit}, []any{StateHeld, StateHeld, 1})
+	run, err := ReadLastRun(t.Context(), h.Ledger, s)
+	check(t, err)
+	rows, _, err := run.ListSkipped(t.Context(), h.Ledger, []plans.Schedule{s}, nil, h.watch.Now(), 10)
+	check(t, err)
+	want(t, "skipped", []any{len(rows), rows[0].ProxyID, rows[0].State}, []any{1, "px_2", tables.OutcomeOverBudget})
+}
+
 // Plans without commands have the same hash.
 func TestTwoRunsThatRenewNothingAreNoOnePlan(t *testing.T) {
 	s := keepalive()

@@ -207,8 +207,8 @@ func (x *LastRun) Skipped(p tables.Proxy) bool {
 // LaterInThisRun is what a run does with a proxy that it has not renewed yet, while it continues.
 const LaterInThisRun = "later in this run"
 
-// What a run does with a skipped proxy: LaterInThisRun, the run's outcome if it skipped the proxy
-// for lack of money, or both if the ledger does not tell. It returns "" if the run has no reason
+// What a run does with a skipped proxy: LaterInThisRun, the limit of the run's money if it skipped the
+// proxy for lack of it, or both if the ledger does not tell. It returns "" if the run has no reason
 // for the proxy. The proxy is not barred.
 func (x *LastRun) stateOf(ctx context.Context, p tables.Proxy) (string, error) {
 	switch {
@@ -224,9 +224,9 @@ func (x *LastRun) stateOf(ctx context.Context, p tables.Proxy) (string, error) {
 	case paid.Days == 0 || paid.At.After(x.Slot):
 		return LaterInThisRun, nil // the plan left it because its price was not known
 	case x.Result.Left == x.Result.LeftUnpriced:
-		return x.Result.Outcome, nil
+		return x.Result.Limit, nil
 	}
-	return LaterInThisRun + ", or " + x.Result.Outcome, nil
+	return LaterInThisRun + ", or " + x.Result.Limit, nil
 }
 
 // Text says that the run skipped a proxy, and why, if the ledger has a reason. The proxy is not
@@ -237,7 +237,7 @@ func (x *LastRun) Text(ctx context.Context, p tables.Proxy) (string, error) {
 	switch why := x.Why(); {
 	case state == LaterInThisRun:
 		text = "continues, and renews it later as far as its budgets allow"
-	case state != "" && state == x.Result.Outcome:
+	case state != "" && state == x.Result.Limit:
 		text += ": " + x.Result.Reason
 	case state != "":
 		text = "has not renewed it yet: " + why
@@ -289,8 +289,8 @@ func (x *LastRun) EachSkipped(ctx context.Context, l *ledger.Ledger, read func(n
 }
 
 // SkippedProxy is a proxy that a run skipped. Barred is what else than money keeps it from being
-// renewed now, or "". State is otherwise what the run does with it: LaterInThisRun, the outcome of
-// the run if it skipped the proxy for lack of money, both if the ledger does not tell, or "".
+// renewed now, or "". State is otherwise what the run does with it: LaterInThisRun, the limit of its
+// money or OutcomeDeclined if it skipped the proxy for that, both if the ledger does not tell, or "".
 type SkippedProxy struct {
 	tables.Proxy
 
@@ -317,11 +317,16 @@ func (x *LastRun) ListSkipped(ctx context.Context, l *ledger.Ledger, all []plans
 		rows = append(rows, row)
 		return err
 	})
-	if x.Result.Left == 0 && (x.Result.Outcome == tables.OutcomeDeclined || n <= limit && free <= x.Result.OverLimit) {
-		for i := range rows { // the run has no reasons for single proxies
-			if rows[i].Barred == "" {
-				rows[i].State = x.Result.Outcome
-			}
+	state := "" // the run has no reasons for single proxies
+	switch {
+	case x.Result.Outcome == tables.OutcomeDeclined:
+		state = tables.OutcomeDeclined
+	case x.Result.Left == 0 && n <= limit && free <= x.Result.OverLimit:
+		state = x.Result.Limit
+	}
+	for i := range rows {
+		if state != "" && rows[i].Barred == "" {
+			rows[i].State = state
 		}
 	}
 	return rows, n, err

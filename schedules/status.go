@@ -147,14 +147,6 @@ func (s Status) Reason() string {
 	return s.Why
 }
 
-// SkippedForMoney returns how many proxies that the last run skipped for lack of money are still due.
-func (s Status) SkippedForMoney() int {
-	if s.Result == nil || s.Result.Outcome == s.State {
-		return 0
-	}
-	return s.StillOverLimit
-}
-
 // Outcome returns how the last run ended: its state, or the limit that made it skip
 // proxies.
 func (s Status) Outcome() string {

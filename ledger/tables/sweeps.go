@@ -75,7 +75,9 @@ type SlotResult struct {
 
 	Left         int64 `json:"left,omitempty" doc:"How many of 'skipped' the run renews later, as far as its budgets allow."`
 	LeftUnpriced int64 `json:"-"` // how many of Left wait for a price
-	OverLimit    int   `json:"over_limit,omitempty" doc:"How many of 'skipped' were skipped because of a budget, the account's limit or the wallet."`
+	// Limit is OutcomeOverBudget or OutcomeWalletTooLow if OverLimit is not 0, also while the plan needs approval.
+	Limit     string `json:"-"`
+	OverLimit int    `json:"over_limit,omitempty" doc:"How many of 'skipped' were skipped because of a budget, the account's limit or the wallet."`
 }
 
 // SkippedSoFar returns how many proxies were skipped, without those that the run renews later.
@@ -156,7 +158,7 @@ func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 	var planned, budgets int64
 	var of string
 	err = l.row(ctx, `SELECT coalesce((SELECT sum(value ->> '$.proxy_count') FROM json_each(p.data, '$.planned')), 0), coalesce(p.data ->> '$.left.proxy_count', 0), coalesce(p.data ->> '$.left.unpriced', 0),
-		coalesce(sum(h.data ->> '$.left_out'), 0), count(h.seq) FILTER (WHERE h.data ->> '$.code' <> 'wallet'), coalesce(group_concat(h.data ->> '$.reason', '; ' ORDER BY h.data ->> '$.code' <> 'approval', h.seq), ''), coalesce(p.data ->> '$.of', '')
+		coalesce(sum(h.data ->> '$.left_out'), 0), count(h.seq) FILTER (WHERE h.data ->> '$.code' <> 'wallet' AND h.data ->> '$.left_out' > 0), coalesce(group_concat(h.data ->> '$.reason', '; ' ORDER BY h.data ->> '$.code' <> 'approval', h.seq), ''), coalesce(p.data ->> '$.of', '')
 		FROM journal p LEFT JOIN `+heldOf+` WHERE p.seq = ? GROUP BY p.seq`, slot.Seq).Scan(&planned, &x.Left, &x.LeftUnpriced, &x.OverLimit, &budgets, &x.Reason, &of)
 	if at, wrong := time.Parse(time.RFC3339Nano, of); wrong == nil {
 		x.Continues = &at
@@ -168,15 +170,17 @@ func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 	if err := l.correctSkipped(ctx, slot, &x, planned); err != nil {
 		return x, err
 	}
+	if x.OverLimit > 0 {
+		if x.Limit = OutcomeWalletTooLow; budgets > 0 {
+			x.Limit = OutcomeOverBudget
+		}
+	}
 	declined, err := l.Declined(ctx, slot)
 	switch {
 	case declined != nil:
 		x.Outcome, x.Skipped, x.Left, x.Reason = OutcomeDeclined, due, 0, "by "+fact.Signed(declined.By, declined.User)+": "+declined.Reason
-	case x.OverLimit == 0 || slot.State != "finished":
-	case budgets > 0:
-		x.Outcome = OutcomeOverBudget
-	default:
-		x.Outcome = OutcomeWalletTooLow
+	case x.Limit != "" && slot.State == "finished":
+		x.Outcome = x.Limit
 	}
 	return x, err
 }

@@ -316,7 +316,7 @@ func (n Needs) WithSchedules(all []schedules.Status) Needs {
 	var held, paused, failing, skipped int64
 	var skippedBy []string
 	for _, one := range all {
-		if one.SkippedForMoney() > 0 {
+		if one.StillOverLimit > 0 {
 			skipped += int64(one.StillOverLimit)
 			skippedBy = append(skippedBy, one.Schedule)
 		}

@@ -359,6 +359,18 @@ func (b *book) requests() []asked {
 	return slices.DeleteFunc(slices.Clone(b.asked), func(x asked) bool { return slices.Contains(ofTheNavigation, x.verb) })
 }
 
+// lastOf returns the last request for a verb. Pages may request other verbs after an answer.
+func (b *book) lastOf(t *testing.T, verb string) map[string]any {
+	t.Helper()
+	for _, x := range slices.Backward(b.requests()) {
+		if x.verb == verb {
+			return x.question
+		}
+	}
+	t.Fatalf("%s was not requested", verb)
+	return nil
+}
+
 // ofTheNavigation is the verbs that every page calls.
 var ofTheNavigation = []string{verbs.AtAGlance.Name, verbs.Show.Name, verbs.Sweeps.Name}
 

@@ -271,7 +271,7 @@ func (s *insight) attentionList(ctx context.Context, a Account) (v attentionView
 		}
 	}
 	for _, one := range n.Schedules {
-		if skipped := one.SkippedForMoney(); skipped > 0 {
+		if one.StillOverLimit > 0 {
 			v.Needs = append(v.Needs, need{"held", "Skipped", one.Schedule, one.Reason(), "Open", to(name, "schedule", "id", one.Schedule) + "#skipped"})
 		}
 	}

@@ -315,8 +315,7 @@ func TestAnUnlikelyAnswerIsASecondStep(t *testing.T) {
 	if _, page = h.post(h.client, "/a/main/change/resolve", h.server.URL, fields); !strings.Contains(page, "Done:") {
 		t.Errorf("the second step does not confirm:\n%s", page)
 	}
-	asked := h.main.requests()
-	if q := asked[len(asked)-1].question; q["confirm_cents"] != 599999.0 || q["charged_cents"] != 599999.0 || q["reason"] != "the invoice" {
+	if q := h.main.lastOf(t, "resolve"); q["confirm_cents"] != 599999.0 || q["charged_cents"] != 599999.0 || q["reason"] != "the invoice" {
 		t.Errorf("%v", q)
 	}
 }
@@ -337,8 +336,7 @@ func TestAnUnlikelyCorrectionIsASecondStep(t *testing.T) {
 	if _, page = h.post(h.client, "/a/main/change/correct", h.server.URL, fields); !strings.Contains(page, "Done:") || !strings.Contains(page, "--confirm-amount 4200") {
 		t.Errorf("the second step does not confirm:\n%s", page)
 	}
-	asked := h.main.requests()
-	if q := asked[len(asked)-1].question; q["confirm_cents"] != 4200.0 || q["cents"] != 4200.0 || q["line"] != "px_1" {
+	if q := h.main.lastOf(t, "record"); q["confirm_cents"] != 4200.0 || q["cents"] != 4200.0 || q["line"] != "px_1" {
 		t.Errorf("%v", q)
 	}
 }
@@ -438,8 +436,7 @@ func TestACorrectionCanBeTakenBack(t *testing.T) {
 	fields["kind"], fields["amount"] = "charge", "9.00"
 	_, page = h.post(h.client, "/a/main/change/correct", h.server.URL, fields)
 	wants(t, page, "Done: the answer was corrected (r1/0001).")
-	asked := h.main.requests()
-	if q := asked[len(asked)-1].question; q["kind"] != "charge" || q["cents"] != 900.0 || q["corrects_seq"] != float64(answer) {
+	if q := h.main.lastOf(t, "record"); q["kind"] != "charge" || q["cents"] != 900.0 || q["corrects_seq"] != float64(answer) {
 		t.Errorf("%v", q)
 	}
 	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
