@@ -354,7 +354,7 @@ func (f RenewalOutlookFrom) by(ctx context.Context, of plans.Schedule) (out Rene
 		out.At = nil
 		f.afterRenewal(&out, of)
 	case barred == plans.ReasonPerson || barred == plans.ReasonBackoff:
-		f.afterFailures(&out, barred)
+		f.afterFailures(&out, barred, retry)
 	case barred != "":
 		out.Text, out.At = "Schedules skip it: "+barred+".", nil
 	case status.Paused != nil:
@@ -374,17 +374,20 @@ func (f RenewalOutlookFrom) by(ctx context.Context, of plans.Schedule) (out Rene
 
 // afterFailures describes a proxy that waits, or needs an operator, after renewals that ended without
 // renewing it.
-func (f RenewalOutlookFrom) afterFailures(out *RenewalOutlook, barred string) {
-	if out.Text = "It is not renewed: " + barred + "."; barred == plans.ReasonPerson {
-		out.At = nil
-	}
+func (f RenewalOutlookFrom) afterFailures(out *RenewalOutlook, barred string, retry time.Time) {
+	why := ""
 	if last := f.lastEnding(); last != nil {
-		out.OperationID = last.OperationID
-		out.Text += " The last one: " + cmp.Or(last.ReasonText(), string(last.State)) + "."
+		out.OperationID, why = last.OperationID, " The last one: "+cmp.Or(last.ReasonText(), string(last.State))+"."
 	}
-	if barred == plans.ReasonBackoff && out.At != nil {
-		out.Text += " The run of " + out.At.UTC().Format(time.RFC3339) + " tries it again."
+	if barred == plans.ReasonPerson {
+		out.Text, out.At = "It is not renewed: "+barred+"."+why, nil
+		return
 	}
+	out.Text = "It is not renewed, because its last renewals ended without renewing it." + why + " The first run after " + retry.UTC().Format(time.RFC3339) + " tries it again"
+	if out.At != nil {
+		out.Text += ": the run of " + out.At.UTC().Format(time.RFC3339)
+	}
+	out.Text += "."
 }
 
 func until(at *time.Time) string {

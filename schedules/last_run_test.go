@@ -440,7 +440,7 @@ func TestAFailedProxySaysWhichRunTriesItAgain(t *testing.T) {
 	}.Outlook(t.Context())
 	check(t, err)
 	want(t, "the next run", *out.At, noon.Add(15*time.Hour))
-	if !strings.HasSuffix(out.Text, " The run of "+noon.Add(15*time.Hour).Format(time.RFC3339)+" tries it again.") {
+	if !strings.HasSuffix(out.Text, " tries it again: the run of "+noon.Add(15*time.Hour).Format(time.RFC3339)+".") {
 		t.Error(out.Text)
 	}
 }

@@ -99,7 +99,7 @@ func (x SlotResult) Why() string {
 		parts = append(parts, "continues the run of "+x.Continues.UTC().Format(time.RFC3339))
 	}
 	if x.Failed > 0 {
-		parts = append(parts, english.Plural(int(x.Failed), "renewal", "")+" failed"+named(x.Failed, x.FailedFirst))
+		parts = append(parts, x.FailedText())
 	}
 	if x.InReview > 0 {
 		parts = append(parts, english.Plural(int(x.InReview), "renewal is", "renewals are")+" in review"+named(x.InReview, x.ReviewFirst))
@@ -108,6 +108,11 @@ func (x SlotResult) Why() string {
 		parts = append(parts, x.Reason)
 	}
 	return strings.Join(parts, "; ")
+}
+
+// FailedText says how many renewals failed, and names a proxy.
+func (x SlotResult) FailedText() string {
+	return english.Plural(int(x.Failed), "renewal", "") + " failed" + named(x.Failed, x.FailedFirst)
 }
 
 // named names one of n proxies, whose ids are the provider's.

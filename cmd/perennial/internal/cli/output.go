@@ -298,7 +298,7 @@ func operator() string {
 
 func seen(p tables.Proxy) string {
 	if p.SeenAt.UnixMicro() <= 0 {
-		return "not since its renewal"
+		return "to be read again"
 	}
 	return ago(&p.SeenAt)
 }

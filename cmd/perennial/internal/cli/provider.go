@@ -261,7 +261,7 @@ func addProxy(list *listing, account string, p tables.Proxy) {
 	case p.ExpectedExpiresAt != nil:
 		expires = p.ExpectedExpiresAt.UTC().Format(time.DateOnly) + " · expected"
 	case p.Unread() && expires != "":
-		expires = "was " + expires
+		expires += " · unconfirmed"
 	case expires == "":
 		expires = "not known"
 	}
@@ -332,7 +332,11 @@ func (a providerCommands) outlookOf(ctx context.Context, id string) [][2]string 
 		if last.SettledAt != nil {
 			at = *last.SettledAt
 		}
-		facts = append(facts, [2]string{"last_renewal", fmt.Sprintf("%s at %s by %s, cost %s", last.State, stamp(&at), last.CommandID, money(last.ChargedCents-last.RefundedCents, v.Currency))})
+		cost := money(last.ChargedCents-last.RefundedCents, v.Currency)
+		if last.Open && last.ChargedCents == 0 {
+			cost = "unknown"
+		}
+		facts = append(facts, [2]string{"last_renewal", fmt.Sprintf("%s at %s by %s, cost %s", last.State, stamp(&at), last.CommandID, cost)})
 	}
 	return slices.DeleteFunc(append(facts, [2]string{"bought_by", v.BoughtBy}), func(f [2]string) bool { return f[1] == "" })
 }

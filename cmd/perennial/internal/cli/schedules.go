@@ -27,7 +27,7 @@ func (a scheduleCommands) schedulesCommand() *cobra.Command {
 	return noun(&cobra.Command{Use: "schedules", Aliases: []string{"schedule", "sweep"}, Short: "List, plan, run, approve, decline, pause and resume schedules"},
 		a.sweepList(),
 		a.sweepShow(),
-		a.sweepOne("plan SCHEDULE", "Preview the next run (changes nothing)", verbs.Plan),
+		a.sweepOne("plan SCHEDULE", "Preview a run made now (changes nothing)", verbs.Plan),
 		a.sweepOne("run SCHEDULE", "Run a schedule now", verbs.Sweep),
 		a.sweepApprove(),
 		a.sweepDecline(),
@@ -343,10 +343,10 @@ func stateOfPlan(p plans.Plan) string {
 		return fmt.Sprintf("; the run continues: `perennial schedules show %s` follows it", p.Schedule)
 	case p.State == schedules.StateHeld:
 		return "; needs approval"
-	case p.State != "" && p.OverLimit() > 0:
-		return fmt.Sprintf("; %s, and %s skipped for lack of money", p.State, english.Plural(p.OverLimit(), "proxy was", "proxies were"))
 	case p.State == "finished" && len(p.Included) > 0:
 		return fmt.Sprintf("; published: `perennial schedules show %s` has the outcome", p.Schedule)
+	case p.State == "finished" && p.OverLimit() > 0:
+		return "; nothing is renewed"
 	case p.State != "":
 		return "; " + p.State
 	}
@@ -629,6 +629,9 @@ func skippedNote(run *schedules.LastRun, due, limit int) string {
 	}
 	if run.Result.Left == 0 {
 		text += fmt.Sprintf("\nstill due: %d of them", due)
+	}
+	if run.Result.Failed > 0 {
+		text += "\nalso due: " + run.Result.FailedText()
 	}
 	if due > limit {
 		text += fmt.Sprintf("; %d are shown, --limit shows more", limit)

@@ -140,7 +140,7 @@ var (
 		Example: `{}`,
 	})
 	Plan = declare[SweepRequest, plans.Plan](Spec{
-		Verb: service.Verb{Name: "plan", Roles: forReaders, Pace: service.Slow}, Help: "Preview the next run of a schedule; with plan, show a plan that needs approval.",
+		Verb: service.Verb{Name: "plan", Roles: forReaders, Pace: service.Slow}, Help: "Preview a run of a schedule made now; with plan, show a plan that needs approval.",
 		Unread: []string{"by", "reason"}, Example: `{"schedule":"keepalive"}`,
 	})
 	Sweep = declare[SweepRequest, plans.Plan](Spec{
