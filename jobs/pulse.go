@@ -96,17 +96,31 @@ const (
 	unsettledAfter    = time.Minute
 	unsettledAttempts = 3
 	unsettledMost     = 15 * time.Minute // since the last attempt; operations wait at most 5 minutes
+	unservedAfter     = 30 * time.Second // for requests of any kind: the wallet is read in between
 )
 
-// Kinds of attempts in unsettled: reads of proxies before a charge, and reads of orders.
+// Kinds of attempts in unsettled: reads of proxies before a charge, reads of orders, and requests of
+// any kind that the provider could not serve.
 const (
 	readBefore = "read"
 	readOrder  = "poll"
+	anyRequest = "any"
 )
+
+// unserved reports whether the API replied that it could not serve a request, and gave no reason that
+// lies in the request.
+func unserved(err error) bool {
+	failed, ok := errors.AsType[*upstream.Error](err)
+	if !ok || failed.Code == "" || failed.HTTPStatus < http.StatusInternalServerError {
+		return false
+	}
+	return !failed.Code.Known() || failed.Code == upstream.CodeOperationFailed || failed.Code == upstream.CodeProxyEndpointUnavailable
+}
 
 // Unsettled describes the kinds of requests that have had no definite outcome for a while, even
 // if the provider replies to other requests. The kinds are the POSTs of each operation kind,
-// proxy reads before a charge, and order reads. It returns "" if there are no such requests.
+// proxy reads before a charge, order reads, and requests of any kind. It returns "" if there are no
+// such requests.
 func (l *link) Unsettled() string {
 	l.pulse.mu.Lock()
 	defer l.pulse.mu.Unlock()
@@ -114,7 +128,15 @@ func (l *link) Unsettled() string {
 	var lines []string
 	for _, kind := range slices.Sorted(maps.Keys(l.pulse.unsettled)) {
 		x := l.pulse.unsettled[kind]
-		if x.attempts < unsettledAttempts || now.Sub(x.since) < unsettledAfter || now.Sub(x.last) > unsettledMost {
+		after := unsettledAfter
+		if kind == anyRequest {
+			after = unservedAfter
+		}
+		if x.attempts < unsettledAttempts || now.Sub(x.since) < after || now.Sub(x.last) > unsettledMost {
+			continue
+		}
+		if kind == anyRequest {
+			lines = append(lines, fmt.Sprintf("the provider has served no request since %s, in %d attempts: %s", x.since.UTC().Format(time.RFC3339), x.attempts, fact.Bounded(x.why)))
 			continue
 		}
 		what, state := "no "+kind+" has had a definite outcome", fact.StateWaiting
@@ -167,7 +189,8 @@ func (l *link) keepAsking(ctx context.Context) error {
 			return err
 		}
 		l.pulse.mu.Lock()
-		quiet := l.pulse.failed > 0 || l.Clock().Sub(l.pulse.answered) >= every/2
+		_, fails := l.pulse.unsettled[anyRequest]
+		quiet := fails || l.pulse.failed > 0 || l.Clock().Sub(l.pulse.answered) >= every/2
 		l.pulse.mu.Unlock()
 		if !quiet || l.pauses.throttled() || l.accountPaused() {
 			continue

@@ -94,6 +94,12 @@ func (a *attempts) elapsed(j *job) time.Duration {
 
 func (l *link) noteAnswer(err error, server time.Time) {
 	l.pulse.note(l.Clock(), silence(err))
+	switch {
+	case unserved(err):
+		l.pulse.left(anyRequest, "", err.Error(), l.Clock())
+	case silence(err) == nil:
+		l.pulse.ended(anyRequest)
+	}
 	if failed, ok := errors.AsType[*upstream.Error](err); ok {
 		server = failed.Timestamp
 	}
@@ -140,6 +146,9 @@ func (l *link) readsWork(ctx context.Context, reply upstream.Reply) bool {
 func (a *attempts) answered(ctx context.Context, j *job, reply upstream.Reply, d decide.Decision) {
 	if reply.Envelope {
 		a.pulse.note(a.Clock(), nil)
+		if reply.Success {
+			a.pulse.ended(anyRequest)
+		}
 	} else {
 		a.pulse.note(a.Clock(), errNoAnswer)
 	}

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -49,6 +50,37 @@ func TestWritesWithoutADefiniteOutcomeAreNotReady(t *testing.T) {
 		h.await(id, fact.StateCompleted)
 		if said := h.runner.Unsettled(); said != "" {
 			t.Errorf("%s is completed: %s", id, said)
+		}
+	}
+}
+
+// A provider that replies to everything with a failure does not work, although it replies.
+func TestAProviderThatServesNoRequestIsNotReady(t *testing.T) {
+	h := idleRig(t)
+	h.bind()
+	broken := &upstream.Error{HTTPStatus: http.StatusInternalServerError, Code: "internal_error"}
+	for name, c := range map[string]struct {
+		replies []error
+		says    bool
+	}{
+		"all fail":          {replies: []error{broken, broken, broken}, says: true},
+		"two fail":          {replies: []error{broken, broken}},
+		"one of them works": {replies: []error{broken, broken, broken, nil}},
+		"one is refused":    {replies: []error{broken, broken, broken, &upstream.Error{HTTPStatus: http.StatusNotFound, Code: upstream.CodeOrderNotFound}}},
+		"a rate limit":      {replies: []error{broken, broken, broken, &upstream.Error{HTTPStatus: http.StatusServiceUnavailable, Code: upstream.CodeRateLimited}}},
+		"none is answered":  {replies: []error{broken, broken, broken, &upstream.TransportError{Err: context.DeadlineExceeded}}, says: true},
+	} {
+		h.ahead.Store(0)
+		h.bind()
+		for _, err := range c.replies {
+			h.runner.noteAnswer(err, time.Time{})
+		}
+		if said := h.runner.Unsettled(); said != "" {
+			t.Errorf("%s, at first: %s", name, said)
+		}
+		h.ahead.Store(int64(unservedAfter))
+		if said := h.runner.Unsettled(); strings.Contains(said, "the provider has served no request since ") != c.says {
+			t.Errorf("%s: %q", name, said)
 		}
 	}
 }

@@ -109,6 +109,7 @@ func (w *world) illnesses(n *natsProcess) []illness {
 		{name: "the provider is away", begin: fault(map[string]any{"fault": "drop_before"}), end: mend, check: "provider", says: "has not answered since"},
 		{name: "the provider hangs", slow: true, begin: fault(map[string]any{"fault": "hang", "seconds": 600}), end: mend, check: "provider", says: "has not answered since"},
 		{name: "the provider breaks", slow: true, begin: fault(map[string]any{"fault": "error_before"}), end: mend, check: "provider", says: "has not answered since"},
+		{name: "the provider fails", slow: true, begin: fault(map[string]any{"fault": "code", "code": "internal_error", "http_status": 500}), end: mend, check: "provider", says: "the provider has served no request since"},
 		{name: "a long Retry-After", begin: fault(map[string]any{"fault": "code", "code": "rate_limited", "http_status": 429, "retry_after": "3000"}),
 			end: func() { mend(); byHand("resume")() }, check: "paused", says: "rate_limited"},
 		{name: "the key is revoked", begin: key(true), end: key(false), check: "paused", says: "api_key_revoked"},
