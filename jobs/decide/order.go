@@ -123,13 +123,17 @@ func deliveredFact(op Operation, o upstream.Order, state fact.OrderState, charge
 }
 
 // doubtsOf returns the findings for an order that settles as delivered: an announced refund
-// that did not come (pending), or missing proxies. Money has found a refund in another currency.
+// that did not come (pending), missing proxies, or proxies that cannot be named. Money has found a refund in another currency.
 func doubtsOf(op Operation, o upstream.Order, f fact.OrderDelivered, charged, refunded int64, pending bool) (doubts []fact.LedgerDiscrepancy) {
 	if pending && !foreignRefund(op, o, f.ReadAt) {
 		doubts = append(doubts, withoutRefund(op, o))
 	}
 	if f.Short != nil && !refundsRest(f, charged, refunded) {
 		doubts = append(doubts, short(op, f, charged, refunded))
+	}
+	if left := len(o.Proxies) + len(o.Unusable) - len(f.ProxyIDs); left > 0 {
+		doubts = append(doubts, fact.LedgerDiscrepancy{Ref: op.Ref(f.TraceID), Finding: FindingShort, OrderNo: op.OrderNo, Explanation: fmt.Sprintf(
+			"%d of the order's proxies are in no event and no line, because their ids are empty or have more than %d bytes: `perennial orders get` shows them, and no command can renew them", left, command.MaxIDBytes)})
 	}
 	return doubts
 }
