@@ -300,6 +300,7 @@ func (o *object) instant(key string) time.Time {
 }
 
 func parseTime(s string) (time.Time, bool) {
+	s = strings.ToUpper(s) // RFC 3339 and ISO 8601 permit "t" and "z"
 	if t, ok := parseClock(s); ok {
 		return clampTime(t), true
 	}

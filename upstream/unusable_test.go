@@ -82,6 +82,7 @@ func TestTrap65ADetailOfAnotherProxyIsUnreadable(t *testing.T) {
 func TestTrap65EndOfDayAndLeapSecondsAreTimes(t *testing.T) {
 	for text, want := range map[string]string{
 		"2026-11-27T24:00:00Z":        "2026-11-28T00:00:00Z",
+		"2026-11-27t17:05:00.5z":      "2026-11-27T17:05:00.5Z",
 		"2026-12-31T24:00:00.000Z":    "2027-01-01T00:00:00Z",
 		"2026-11-27T24:00+08:00":      "2026-11-27T16:00:00Z",
 		"20261127T240000Z":            "2026-11-28T00:00:00Z",
