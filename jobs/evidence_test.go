@@ -1,7 +1,9 @@
 package jobs
 
 import (
+	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"perennial/ledger/fact"
 	"perennial/ledger/report"
 	"perennial/ledger/tables"
+	"perennial/upstream"
 )
 
 func (h *rig) evidence(id string) inspect.Evidence {
@@ -260,4 +263,42 @@ func TestTheEvidenceTellsWhatOthersBooked(t *testing.T) {
 	if own.WalletNow = nil; own.OthersSince() != 0 {
 		t.Errorf("%d without a wallet", own.OthersSince())
 	}
+}
+
+// unfinished is a provider that shows orders in a status that the API document does not name.
+type unfinished struct {
+	*upstream.Client
+
+	held atomic.Bool
+}
+
+func (p *unfinished) Order(ctx context.Context, no string) (upstream.Order, error) {
+	o, err := p.Client.Order(ctx, no)
+	if p.held.Load() {
+		o.Status, o.PollAfterSeconds, o.Proxies = "on_hold", new(int64(1)), nil
+		o.Delivery.Complete, o.Delivery.Available, o.Delivery.DeliveredCount = false, false, 0
+	}
+	return o, err
+}
+
+// An order that needed review may be delivered before a person looks.
+func TestEvidenceShowsWhatBecameOfTheOrder(t *testing.T) {
+	t.Parallel()
+	h := idleRig(t)
+	provider := &unfinished{Client: h.client}
+	provider.held.Store(true)
+	h.bind(func(c *Config) { c.Provider = provider })
+	h.start()
+	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}],"sandbox_scenario":"success"}`)
+	o := h.await("buy", fact.StateReview).Operations[0]
+	if want := `the order is not delivered and not refunded, and the API document does not name its status, "on_hold"`; o.Reason != want {
+		t.Errorf("%q, want %q", o.Reason, want)
+	}
+	h.judged(h.evidence(o.OperationID), inspect.VerdictUnknown, `(status "on_hold" now): total 6.00 USD, refunded 0.00 USD, 0 of 2 delivered`)
+	provider.held.Store(false)
+	h.until("the order is delivered", func() bool {
+		order, err := provider.Order(t.Context(), o.OrderNo)
+		return err == nil && order.Delivery.Complete
+	})
+	h.judged(h.evidence(o.OperationID), inspect.VerdictCharged, "Likely charged: order "+o.OrderNo)
 }

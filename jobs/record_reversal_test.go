@@ -121,6 +121,23 @@ func TestADifferenceNamesTheAnswersThatMayBeWrong(t *testing.T) {
 	}
 }
 
+// To send a refused command again is no answer to a review, and cannot be corrected.
+func TestADifferenceBlamesNoCommandThatWasSentAgain(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.fault(renew, "code", map[string]any{"code": "validation_error", "http_status": 422})
+	h.renew(`{"id":"one","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.await("one", fact.StateRejected)
+	if n, err := h.runner.Retry(t.Context(), "one", "ada", "the provider has mended it"); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	h.await("one", fact.StateCompleted)
+	h.wallet(-700)
+	if x := h.reconcile(); len(x.Findings) == 0 || len(x.Wallet.Answers) != 0 {
+		t.Errorf("%+v", x.Wallet)
+	}
+}
+
 // After the reversal of a wrong top-up and of wrong spending, every sum is as before.
 func TestAReversalReturnsToItsAccount(t *testing.T) {
 	t.Parallel()

@@ -202,6 +202,10 @@ func whyStuck(op Operation, o upstream.Order, unbooked bool) string {
 		return "the order made no progress in 24 hours of reading it"
 	case unbooked:
 		return fmt.Sprintf("the order (status %q) %s", fact.Bounded(o.Status), whyUnbooked(op, o))
+	case !o.Delivery.Present:
+		return fmt.Sprintf("the order (status %q) does not say what is delivered", fact.Bounded(o.Status))
+	case o.PollAfterSeconds != nil:
+		return fmt.Sprintf("the order is not delivered and not refunded, and the API document does not name its status, %q", fact.Bounded(o.Status))
 	default:
 		return fmt.Sprintf("the order (status %q) is not delivered, not refunded, and is not to be polled any more", fact.Bounded(o.Status))
 	}

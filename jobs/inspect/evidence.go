@@ -13,6 +13,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"perennial/jobs/command"
+	"perennial/jobs/decide"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -37,7 +38,8 @@ type Evidence struct {
 
 	OrdersRead bool `json:"-"` // all orders of the provider were read and compared
 
-	asked bool // the provider was asked
+	asked bool            // the provider was asked
+	order *upstream.Order // the operation's order as the provider shows it now; nil if it was not read
 }
 
 // WalletRead is the provider's wallet at the time of a read. Operations in progress may not
@@ -257,6 +259,9 @@ func (e *Evidence) fromProvider(ctx context.Context, c *reconcile.Reconciler, o 
 			x.Moved = &moved
 		}
 	}
+	if o.OrderNo != "" {
+		e.readOrder(ctx, c, o.OrderNo)
+	}
 	if !o.Kind.MakesOrder() || o.OrderNo != "" || o.MaybeSentAt() == nil {
 		return
 	}
@@ -266,6 +271,15 @@ func (e *Evidence) fromProvider(ctx context.Context, c *reconcile.Reconciler, o 
 	}
 	e.OrdersRead = e.mayHaveMade(ctx, c, o) && err == nil && len(p.Notes) == 0
 	e.Notes = append(e.Notes, p.Notes...)
+}
+
+func (e *Evidence) readOrder(ctx context.Context, c *reconcile.Reconciler, no string) {
+	order, err := reconcile.Fetch(ctx, c, func(ctx context.Context) (upstream.Order, error) { return c.Statements.Order(ctx, no) })
+	if err != nil {
+		e.Notes = append(e.Notes, fmt.Sprintf("order %s could not be read: %v", no, err))
+		return
+	}
+	e.order = &order
 }
 
 // mayHaveMade adds to e.Orders the unknown orders that the operation may have made. It
@@ -674,6 +688,8 @@ func (e *Evidence) walletText(charged int64) string {
 
 func (v *Verdict) judgeOrder(e *Evidence, o fact.Operation) {
 	switch n := len(e.Orders); {
+	case e.order != nil:
+		v.judgeItsOrder(*e.order, o.OrderNo, e.Currency)
 	case o.OrderNo != "":
 		v.Text = fmt.Sprintf("Undecided: the provider took it as order %s, and what became of that order is not known", o.OrderNo)
 	case n == 1:
@@ -685,6 +701,18 @@ func (v *Verdict) judgeOrder(e *Evidence, o fact.Operation) {
 		v.Text = "Undecided: the provider's orders could not all be read"
 	default:
 		v.Outcome, v.Text = VerdictNone, "No sign of a charge: the provider lists no order that this operation can have made"
+	}
+}
+
+// judgeItsOrder judges an operation by what the provider shows now of its order.
+func (v *Verdict) judgeItsOrder(o upstream.Order, no, currency string) {
+	d, total := o.Delivery, "unknown"
+	if o.TotalCents != nil {
+		total = fact.Amount(*o.TotalCents, currency)
+	}
+	state := fmt.Sprintf("order %s (status %q now): total %s, refunded %s, %d of %d delivered", no, fact.Bounded(o.Status), total, fact.Amount(decide.RefundOf(o), currency), d.DeliveredCount, d.ExpectedCount)
+	if v.Text = "Undecided: " + state; d.Complete && d.Available {
+		v.Outcome, v.Text = VerdictCharged, "Likely charged: "+state
 	}
 }
 

@@ -245,6 +245,9 @@ func (p *Pass) compare(o fact.Operation, detail upstream.Order, recorded int64) 
 	if f.AmountCents = rest; f.Kind == decide.FindingRefund || f.Kind == decide.FindingRefundAmount {
 		f.AmountCents = -rest
 	}
+	if f.Kind == decide.FindingRefund && f.AmountCents > 0 {
+		f.Explanation += fmt.Sprintf("; `perennial ledger record --kind refund --order %s --cents %d --reason TEXT` books it", fact.Bounded(o.OrderNo), f.AmountCents)
+	}
 	if recorded != 0 {
 		f.Explanation += fmt.Sprintf("; %s is recorded for it", p.Binding.Amount(recorded))
 	}

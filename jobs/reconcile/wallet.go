@@ -11,7 +11,9 @@ import (
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/report"
 	"perennial/ledger/tables"
 	"perennial/upstream"
 )
@@ -401,6 +403,11 @@ func (p *Pass) suspectAnswers(ctx context.Context) error {
 		if agreed != nil {
 			break
 		}
+		if reviewed, err := p.reviewed(ctx, d); err != nil {
+			return err
+		} else if !reviewed {
+			continue
+		}
 		answer := d.Outcome
 		if d.Cents != nil {
 			answer += " " + p.Binding.Amount(*d.Cents)
@@ -415,6 +422,16 @@ func (p *Pass) suspectAnswers(ctx context.Context) error {
 		p.Findings[i].Explanation = "reviews were answered since the wallet last agreed, and `perennial reviews correct ID` corrects a wrong answer: " + AnswersText(p.Wallet.Answers) + "; " + p.Findings[i].Explanation
 	}
 	return err
+}
+
+// reviewed reports whether the operation was in review before a decision. Otherwise the decision only
+// sent a refused operation again.
+func (p *Pass) reviewed(ctx context.Context, d report.Decision) (bool, error) {
+	rows, err := p.Ledger.RowsOf(ctx, d.OperationID)
+	if _, archived := errors.AsType[*ledger.ArchivedError](err); archived {
+		return true, nil
+	}
+	return slices.ContainsFunc(rows, func(r chain.Row) bool { return r.Seq < d.Seq && r.Type == (fact.OperationReview{}).FactType() }), err
 }
 
 // decisionsRead limits how many of the latest operator decisions are searched for answers.
