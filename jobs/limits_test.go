@@ -464,3 +464,24 @@ func TestTrap33AnOrderWhoseCIDRsHaveNoFieldIsHeld(t *testing.T) {
 		t.Errorf("%d facts say that it is held", n)
 	}
 }
+
+// twice is a provider that lists each offer twice, the second time at 2.00 more.
+type twice struct{ *upstream.Client }
+
+func (p twice) OffersPage(ctx context.Context, f upstream.OfferFilter, r upstream.PageRequest) (upstream.Page[upstream.Offer], error) {
+	page, err := p.Client.OffersPage(ctx, f, r)
+	for _, o := range page.Items {
+		o.UnitPriceCents, o.UnitPrice = new(*o.UnitPriceCents+200), ""
+		page.Items = append(page.Items, o)
+	}
+	return page, err
+}
+
+// Which of the two prices the provider charges is not known.
+func TestTrap52AnOfferThatIsListedTwiceCostsTheDearerPrice(t *testing.T) {
+	h := idleRig(t)
+	h.bind(func(c *Config) { c.Provider = twice{h.client} })
+	if cents, err := h.runner.pricing.quote(t.Context(), priorityOrder, command.Item{OfferCode: "off_us_dallas", Quantity: 1}, 30); err != nil || cents != fact.Known(500) {
+		t.Errorf("%+v, %v", cents, err)
+	}
+}

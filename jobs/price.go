@@ -216,10 +216,19 @@ func (q *pricing) quoteBy(ctx context.Context, priority gatePriority, filter ups
 		if pages.Restarts(err) {
 			continue
 		}
+		var dearest fact.Cents // of an offer that the page lists twice
 		for _, o := range page.Items {
-			if o.OfferCode == item.OfferCode {
-				return q.quoted(o, item.Quantity, days)
+			if o.OfferCode != item.OfferCode {
+				continue
 			}
+			cents, err := q.quoted(o, item.Quantity, days)
+			if err != nil {
+				return fact.Cents{}, err
+			}
+			dearest = dearest.Most(cents)
+		}
+		if dearest.Known() {
+			return dearest, nil
 		}
 		unreadable = cmp.Or(unreadable, unreadableOffer(page.Unusable, item.OfferCode))
 		if err == nil {
