@@ -384,7 +384,7 @@ func (s *Sweeper) logPlan(r *scheduleRunner, plan sweep) {
 	}
 	for _, why := range []string{plans.ReasonPerson, plans.ReasonBeyond, plans.ReasonBadID, plans.ReasonBadExpiry, plans.ReasonNotText} {
 		if n := plan.LeftOutCounts[why]; n > 0 {
-			log.Warnf("%d due proxies are skipped: %s", n, why)
+			log.Warnf("%d due proxies are skipped, each for this reason: %s", n, why)
 		}
 	}
 }

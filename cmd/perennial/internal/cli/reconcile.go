@@ -175,7 +175,9 @@ func (a ledgerCommands) ledgerRecord() *cobra.Command {
 		if strings.TrimSpace(x.Reason) == "" {
 			return usage("say why: --reason TEXT is kept with your name")
 		}
-		return a.record(ctx, x, func(r verbs.RecordAnswer) string { return fmt.Sprintf("ledger record --corrects %d", r.Seq) })
+		return a.record(ctx, x, func(_ context.Context, r verbs.RecordAnswer) ([]string, error) {
+			return []string{takeBack(r.Seq, fmt.Sprintf("ledger record --corrects %d", r.Seq))}, nil
+		})
 	})
 	f := c.Flags()
 	f.StringVar(&x.Kind, "kind", "", "top-up, external (spent outside Perennial), charge or refund (of an operation or order)")
@@ -189,9 +191,13 @@ func (a ledgerCommands) ledgerRecord() *cobra.Command {
 	return signed(c, &x.By, &x.Reason, "")
 }
 
-// record books money that an operator records. It prints the result and the CLI command that
-// reverses it. The undo function returns that command.
-func (a *app) record(ctx context.Context, x desk.Recording, undo func(verbs.RecordAnswer) string) error {
+func takeBack(row int64, command string) string {
+	return fmt.Sprintf("row %d of the journal; to take it back: perennial %s --reason TEXT", row, command)
+}
+
+// record books money that an operator records. It prints the result and the CLI commands that
+// reverse it. The undo function returns their lines.
+func (a *app) record(ctx context.Context, x desk.Recording, undo func(context.Context, verbs.RecordAnswer) ([]string, error)) error {
 	if err := x.Check(); err != nil {
 		return usage("%w", err)
 	}
@@ -212,16 +218,21 @@ func (a *app) record(ctx context.Context, x desk.Recording, undo func(verbs.Reco
 	if r == nil { // runners of earlier versions return no record
 		r = &verbs.RecordAnswer{Kind: x.Kind, Cents: x.Cents}
 	}
-	what, more := "recorded", ""
-	if x.Kind == fact.MovementRefund || x.Kind == fact.MovementCharge {
+	what := "recorded"
+	if r.Kind == fact.MovementRefund || r.Kind == fact.MovementCharge {
 		what = "booked"
 	}
+	var lines []string
 	if done.Changed == 0 {
 		what = "was recorded before under this id, and is not booked again"
 	} else if r.Seq > 0 {
-		more = fmt.Sprintf("\nrow %d of the journal; to take it back: perennial %s --reason TEXT", r.Seq, undo(*r))
+		lines, err = undo(ctx, *r)
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s: %s %s%s\n", what, r.Kind, money(r.Cents, done.Currency), more)
+	first := fmt.Sprintf("%s: %s %s", what, r.Kind, money(r.Cents, done.Currency))
+	if done.Changed > 0 && done.WalletCents != nil {
+		first += "; the ledger's wallet has " + money(*done.WalletCents, done.Currency)
+	}
+	fmt.Fprintln(a.stdout, strings.Join(append([]string{first}, lines...), "\n"))
 	return err
 }
 

@@ -317,26 +317,20 @@ func (a reviewCommands) reviewCorrect() *cobra.Command {
 		case refund != nil:
 			x.Kind, x.Cents = fact.MovementRefund, *refund
 		}
-		lines := 0
+		var last int64
 		err := a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) (err error) {
-			x.CorrectsSeq, lines, err = answerOf(ctx, l, args[0], x.ProxyID)
+			x.CorrectsSeq, last, err = answerOf(ctx, l, args[0], x.ProxyID)
 			return err
 		})(ctx, args)
 		if err != nil {
 			return err
 		}
-		return a.record(ctx, x, func(r verbs.RecordAnswer) string {
-			back := "--charge"
-			if r.Kind == fact.MovementCharge {
-				back = "--refund"
-			}
-			line, amount := "", fact.Amount(r.Cents, "")
-			if x.ProxyID != "" {
-				line = " --line " + x.ProxyID
-			} else if lines > 1 {
-				line, amount = " --line PROXY", "AMOUNT"
-			}
-			return fmt.Sprintf("reviews correct %s%s %s %s", args[0], line, back, amount)
+		return a.record(ctx, x, func(ctx context.Context, _ verbs.RecordAnswer) (undo []string, err error) {
+			err = a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) (err error) {
+				undo, err = takeBacks(ctx, l, args[0], x.CorrectsSeq, last)
+				return err
+			})(ctx, args)
+			return undo, err
 		})
 	})
 	c.Long = "Books a correcting entry that is linked to the earlier answer to the review. Nothing is deleted.\n" +
@@ -352,8 +346,9 @@ func (a reviewCommands) reviewCorrect() *cobra.Command {
 
 // answerOf returns the journal row of an answer to an operation's review. If line is "", the
 // operation must have only one answer. Otherwise line is a proxy's id, and the row is that of
-// the last answer that covers this proxy. lines is how many proxies the answer covers. id may also be the id of a command with one operation.
-func answerOf(ctx context.Context, l *ledger.Ledger, id, line string) (seq int64, lines int, err error) {
+// the last answer that covers this proxy. last is the operation's last row. id may also be the id of a
+// command with one operation.
+func answerOf(ctx context.Context, l *ledger.Ledger, id, line string) (seq, last int64, err error) {
 	if id, err = operationOf(ctx, l, id); err != nil {
 		return 0, 0, err
 	}
@@ -368,8 +363,9 @@ func answerOf(ctx context.Context, l *ledger.Ledger, id, line string) (seq int64
 			return 0, 0, err
 		}
 		if answer, ok := decoded.(fact.OperationResolved); ok && (line == "" || answer.ProxyID == line || answer.ProxyID == "") {
-			seq, lines, answers = row.Seq, len(answer.Lines), answers+1
+			seq, answers = row.Seq, answers+1
 		}
+		last = row.Seq
 	}
 	switch {
 	case answers == 0 && line != "":
@@ -379,7 +375,40 @@ func answerOf(ctx context.Context, l *ledger.Ledger, id, line string) (seq int64
 	case answers > 1 && line == "":
 		return 0, 0, usage("%s was answered line by line: use --line PROXY", id)
 	}
-	return seq, lines, nil
+	return seq, last, nil
+}
+
+// takeBacks returns the commands that take back the corrections of an answer that follow a row: one for
+// each proxy.
+func takeBacks(ctx context.Context, l *ledger.Ledger, id string, answer, after int64) (undo []string, err error) {
+	of, err := operationOf(ctx, l, id)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := l.RowsOf(ctx, of)
+	for _, row := range rows {
+		if row.Seq <= after {
+			continue
+		}
+		decoded, err := fact.Decode(row.Type, []byte(row.Data))
+		if err != nil {
+			return nil, err
+		}
+		f, ok := decoded.(fact.LedgerRecorded)
+		if !ok || f.Corrects != answer {
+			continue
+		}
+		command := "reviews correct " + id
+		if f.ProxyID != "" {
+			command += " --line " + f.ProxyID
+		}
+		back := " --charge "
+		if f.Movement == fact.MovementCharge {
+			back = " --refund "
+		}
+		undo = append(undo, takeBack(row.Seq, command+back+fact.Decimal(f.AmountCents)))
+	}
+	return undo, err
 }
 
 // operationOf returns the id of an operation. The given id may also be the id of a command with

@@ -2,12 +2,49 @@ package crashtest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"perennial/ledger/report"
 )
+
+// The hints of a correction take it back, proxy by proxy.
+func TestTheHintsOfACorrectionTakeItBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	w.configure("", "")
+	w.run()
+	wallet := func() string { return w.mustCLI("ledger", "balance", "-o", "json") }
+	w.fault(map[string]any{"method": "POST", "path": "/api/v1/proxies/renew", "fault": "code", "code": "proxy_endpoint_unavailable"})
+	w.cli("renew", "px_1", "px_2", "--id", "r-1", "--wait")
+	w.mustCLI("reviews", "resolve", "r-1", "--charged", "600", "--confirm-amount", "600", "--by", "ada", "--reason", "the invoice")
+	answered := wallet()
+	hints := 0
+	for line := range strings.Lines(w.mustCLI("reviews", "correct", "r-1", "--by", "ada", "--reason", "a slip")) {
+		if _, command, found := strings.Cut(strings.TrimSpace(line), "to take it back: perennial "); found {
+			hints++
+			w.mustCLI(append(strings.Fields(strings.TrimSuffix(command, "TEXT")), "it was right", "--by", "ada")...)
+		} else if !strings.HasPrefix(line, "booked: refund 6.00 USD; the ledger's wallet has ") {
+			t.Errorf("%q", line)
+		}
+	}
+	if now := wallet(); hints != 2 || !sameWallet(t, now, answered) {
+		t.Errorf("%d hints; before %s, after %s", hints, answered, now)
+	}
+}
+
+func sameWallet(t *testing.T, a, b string) bool {
+	t.Helper()
+	var x, y struct {
+		Wallet int64 `json:"wallet_cents"`
+	}
+	if err := errors.Join(json.Unmarshal([]byte(a), &x), json.Unmarshal([]byte(b), &y)); err != nil {
+		t.Fatal(err)
+	}
+	return x.Wallet == y.Wallet
+}
 
 // Each log entry has the name and the reason. Automatic events are not in the log.
 func TestTheLogSaysWhatPeopleDecided(t *testing.T) {

@@ -394,9 +394,12 @@ func Record(ctx context.Context, l *ledger.Ledger, x desk.Recording, shown desk.
 		done.Changed = 1
 	}
 	done.Record = &verbs.RecordAnswer{Seq: r.Seq, Kind: r.Movement, Cents: r.AmountCents}
-	if done.Currency, err = l.Currency(ctx); err == nil {
-		done.Warning, err = desk.Overdrawn(ctx, l, r.Movement)
+	b, err := l.Money.Balance(ctx, "")
+	if err != nil {
+		return done, err
 	}
+	done.Currency, done.WalletCents = b.Currency, &b.WalletCents
+	done.Warning, err = desk.Overdrawn(ctx, l, r.Movement)
 	return done, err
 }
 

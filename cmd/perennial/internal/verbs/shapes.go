@@ -116,7 +116,7 @@ type Changed struct {
 	Currency    string        `json:"currency,omitempty" doc:"The currency of the record, or of the wallet."`
 	Warning     string        `json:"warning,omitempty" doc:"Why nothing was changed, or a warning."`
 	Record      *RecordAnswer `json:"record,omitempty" doc:"'record' is what was recorded under this id, now or earlier."`
-	WalletCents *int64        `json:"wallet_cents,omitempty" doc:"'wallet_cents' is the ledger balance after an answer to a review."`
+	WalletCents *int64        `json:"wallet_cents,omitempty" doc:"'wallet_cents' is the ledger balance after an answer to a review or a record."`
 }
 
 // MaxStates limits the commands of one states request.
