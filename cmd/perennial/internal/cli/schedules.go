@@ -280,6 +280,10 @@ func (a scheduleCommands) sweepOne(use, short string, v verbs.Verb[verbs.SweepRe
 	if v.Name == verbs.Plan.Name { // a preview changes nothing
 		return c
 	}
+	c.Long = "Publishes the commands of a run and returns before they are carried out.\n\n" +
+		"The exit code is 4 if the plan needs approval or a proxy needs review, and 3 if due proxies were skipped for\n" +
+		"lack of money. It is 0 if the run continues, because a price is not known yet or the run is large. Then\n" +
+		"`perennial schedules show SCHEDULE` has the outcome."
 	return signed(c, &q.By, &q.Reason, askedFor)
 }
 
