@@ -138,6 +138,23 @@ func TestADifferenceBlamesNoCommandThatWasSentAgain(t *testing.T) {
 	}
 }
 
+// The API lists no statuses of a refund, so the provider may show one that never reached the wallet.
+func TestADifferenceNamesTheRefundsThatMayNotHaveCome(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.agrees()
+	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}],"sandbox_scenario":"rejected"}`)
+	o := h.await("buy", fact.StateRefunded).Operations[0]
+	h.wallet(-300)
+	x := h.reconcile()
+	for _, f := range x.Findings {
+		if f.Kind == decide.FindingWallet && strings.Contains(f.Explanation, "3.00 USD of order "+o.OrderNo) {
+			return
+		}
+	}
+	t.Errorf("%+v %+v", x.Findings, x.Wallet)
+}
+
 // After the reversal of a wrong top-up and of wrong spending, every sum is as before.
 func TestAReversalReturnsToItsAccount(t *testing.T) {
 	t.Parallel()

@@ -177,7 +177,7 @@ func (c *Reconciler) Reconcile(ctx context.Context, readWallet func(context.Cont
 		return p.Reconciliation, err
 	}
 	p.wallet(reading)
-	if err := p.suspectAnswers(ctx); err != nil {
+	if err := errors.Join(p.suspectAnswers(ctx), p.suspectRefunds(ctx)); err != nil {
 		return p.Reconciliation, err
 	}
 	if p.Wallet.LowCents != nil && !p.Wallet.Late || len(p.Findings) > 0 {

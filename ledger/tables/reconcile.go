@@ -216,6 +216,19 @@ func (l *Money) ReconciledAround(ctx context.Context, seq int64) (before, after 
 	return before, after, err
 }
 
+// OrderRefund is what was booked as refunded of an order.
+type OrderRefund struct {
+	OrderNo string
+	Cents   int64
+}
+
+// OrderRefundsAfter returns the refunds of orders that were booked after a journal sequence, the latest
+// first.
+func (l *Money) OrderRefundsAfter(ctx context.Context, seq int64, limit int) ([]OrderRefund, error) {
+	return sqlite.Collect(l.query(ctx, `SELECT order_no, sum(cents) FROM transfers WHERE seq > ? AND kind = 'refund' AND order_no <> '' GROUP BY order_no ORDER BY max(seq) DESC LIMIT +?`, seq, limit),
+		sqlite.Into(func(x *OrderRefund) []any { return []any{&x.OrderNo, &x.Cents} }))
+}
+
 func (l *Money) reconciled(ctx context.Context, query string, from, to int64) (found *Reconciled, err error) {
 	err = sqlite.Each(l.query(ctx, query, from, to), func(s sqlite.Scanner) error {
 		r, err := chain.Scan(s)
