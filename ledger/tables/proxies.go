@@ -307,8 +307,8 @@ const (
 	renewalOf  = `ifnull((SELECT CASE WHEN x.state = 'unresolved' OR o.state = 'review' THEN 'in review' ELSE 'renewing' END
 		FROM lines x CROSS JOIN operations o ON o.id = x.operation WHERE x.proxy_id = proxies.proxy_id AND x.claim = 1), '')`
 	// A renewal that failed also leaves its proxy unread, without an expected expiry.
-	renewedUnread = `CASE WHEN seen_at <= 0 AND expected_at IS NULL THEN EXISTS (SELECT 1 FROM lines x WHERE x.proxy_id = proxies.proxy_id
-		AND x.state IN ('succeeded', 'charged') AND abs(x.observed_expires_at - proxies.expires_at)` + IsNoMove + `) ELSE 0 END`
+	renewedUnread = `seen_at <= 0 AND expected_at IS NULL AND EXISTS (SELECT 1 FROM lines x WHERE x.proxy_id = proxies.proxy_id
+		AND x.state IN ('succeeded', 'charged') AND abs(x.observed_expires_at - proxies.expires_at)` + IsNoMove + `)`
 )
 
 func scanPriced(s sqlite.Scanner) (p PricedProxy, err error) {
