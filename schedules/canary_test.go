@@ -16,7 +16,7 @@ func TestTrap23OneCanaryOfAKindIsUnderWay(t *testing.T) {
 	sweep := func(what string, proxies ...string) {
 		t.Helper()
 		h.watch.add(time.Second)
-		plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+		plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 		check(t, err)
 		want(t, what, ids(plan), proxies)
 	}

@@ -188,7 +188,7 @@ func TestTwoSchedulesDoNotSpendOneWalletTwice(t *testing.T) {
 		cents := make(chan int64, 2)
 		for _, name := range []string{"a", "b"} {
 			go func() {
-				plan, err := s.RunNow(context.Background(), name, "ann", "due")
+				plan, err := s.RunNow(context.Background(), name, "ann", "due", nil)
 				if err != nil {
 					t.Error(err)
 				}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
@@ -40,6 +41,7 @@ type firing struct {
 	byHand bool        // requested by an operator
 	by     string
 	reason string
+	after  *time.Time // slot of the last run that the operator knows; zero for none, nil if that is not checked
 }
 
 func (f firing) before() remainder {
@@ -58,6 +60,9 @@ func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (sweep,
 	}
 	defer r.turn.Give()
 	if err := s.finishPlanned(ctx, r); err != nil {
+		return sweep{}, err
+	}
+	if err := s.checkAfter(ctx, r, f); err != nil {
 		return sweep{}, err
 	}
 	paused, err := s.Ledger.Sweeps.SchedulePaused(ctx, r.Name)
@@ -129,15 +134,16 @@ const maxAhead = time.Minute
 
 // RunNow makes a run in the slot of the current second in UTC, or in the next free slot. The
 // plan's State is StateHeld or finished. It returns ErrFired if every second of the next minute
-// has a slot.
-func (s *Sweeper) RunNow(ctx context.Context, schedule, by, reason string) (plans.Plan, error) {
+// has a slot, and a *command.RefusedError if the schedule's last run is not in the slot after. A zero
+// after means that the schedule has never run, and nil that this is not checked.
+func (s *Sweeper) RunNow(ctx context.Context, schedule, by, reason string, after *time.Time) (plans.Plan, error) {
 	r, err := runnerOf(s.runners, schedule)
 	if err != nil {
 		return plans.Plan{}, err
 	}
 	now := s.Clock().UTC().Truncate(time.Second)
 	for slot := now; ; slot = slot.Add(time.Second) {
-		plan, err := s.fire(ctx, r, firing{slot: slot, byHand: true, by: by, reason: reason})
+		plan, err := s.fire(ctx, r, firing{slot: slot, byHand: true, by: by, reason: reason, after: after})
 		if err == nil {
 			err = s.offers.addListPrices(ctx, r, &plan.Plan)
 		}
@@ -145,6 +151,23 @@ func (s *Sweeper) RunNow(ctx context.Context, schedule, by, reason string) (plan
 			return plan.Plan, err
 		}
 	}
+}
+
+// checkAfter returns a *command.RefusedError if the schedule has run since the last run that the
+// operator knows. Otherwise a request that is sent twice would spend a budget twice. The caller must
+// hold the schedule's lock turn.
+func (s *Sweeper) checkAfter(ctx context.Context, r *scheduleRunner, f firing) error {
+	if f.after == nil {
+		return nil
+	}
+	last, err := s.Ledger.Sweeps.LastSlot(ctx, r.Name)
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		return err
+	}
+	if !last.At.Equal(*f.after) {
+		return command.Refuse("schedule %s has run at %s since: look at that run first", r.Name, last.At.UTC().Format(time.RFC3339))
+	}
+	return nil
 }
 
 // A run is planned and recorded under the lock counting. Otherwise another run or an approval

@@ -116,7 +116,7 @@ func TestAForecastKnowsWhatTodayHasSpent(t *testing.T) {
 		return f.Days[0].OverBudgetCents
 	}
 	want(t, "over the whole budget", over(), 300)
-	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 	want(t, "over what is left of it", over(), 600)
 }

@@ -44,7 +44,7 @@ func TestAPlanThatWaitsIsStoredOnce(t *testing.T) {
 		t.Errorf("%+v", list[0])
 	}
 	h.watch.add(time.Second)
-	fresh, err := h.RunNow(t.Context(), "keepalive", "ann", "due") // a requested run plans what is due now
+	fresh, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil) // a requested run plans what is due now
 	check(t, err)
 	want(t, "another plan by hand", hashes[fresh.Hash], false)
 	check(t, h.Approve(t.Context(), fresh.Hash, "ada", "checked"))
@@ -57,7 +57,7 @@ func TestAPlanThatIsNotApprovedSpendsNothingAndIsReplaced(t *testing.T) {
 	s.ApproveOverCents = 100
 	h := newRig(t, soon(), s)
 	h.paid(t, "px_1", 300)
-	declined, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	declined, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 	want(t, "state", declined.State, StateHeld)
 	check(t, h.Pause(t.Context(), "keepalive", nil, "ada", "not this month"))
@@ -79,7 +79,7 @@ func TestAnApprovalSaysWhoGaveIt(t *testing.T) {
 	s.ApproveOverCents = 100
 	h := newRig(t, soon(), s)
 	h.paid(t, "px_1", 300)
-	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 	check(t, h.Approve(t.Context(), plan.Hash, "ada", "the month is paid"))
 	rows, err := h.Ledger.Rows(t.Context(), 0, 1000)

@@ -17,7 +17,7 @@ func TestAProxySaysThatTheLastRunSkippedIt(t *testing.T) {
 	s.BudgetCents = 500
 	h := newRig(t, soon(), s)
 	h.paid(t, "px_2", 300)
-	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 	coverage, err := plans.NewCoverage([]plans.Schedule{s}, plans.HistoryOf(h.Ledger.Queries), nil)
 	check(t, err)
@@ -53,7 +53,7 @@ func TestASkippedProxyThatWasRenewedSinceNeedsNobody(t *testing.T) {
 	s.BudgetCents, other.Name = 500, "other"
 	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "48h", "px_3": "50h"}, s, other)
 	h.paid(t, "px_2", 300)
-	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 	still := func() (int, int) {
 		all, err := h.List(t.Context())
@@ -111,7 +111,7 @@ func TestWhatARunRenewsLaterIsNotSkipped(t *testing.T) {
 	s := keepalive()
 	s.BudgetCents = 500
 	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h"}, s)
-	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 	run, err := ReadLastRun(t.Context(), h.Ledger, s)
 	check(t, err)
@@ -145,7 +145,7 @@ func TestARunThatContinuesSaysWhichProxiesItSkipped(t *testing.T) {
 	s.BudgetCents = 500
 	h := newRig(t, map[string]string{"px_de_1": "24h", "px_de_2": "25h", "px_1": "26h", "px_2": "27h"}, s)
 	h.paid(t, "px_2", 300)
-	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 	run, err := ReadLastRun(t.Context(), h.Ledger, s)
 	check(t, err)
@@ -182,10 +182,10 @@ func TestARunThatANewerOneReplacedSkippedNothing(t *testing.T) {
 	s := keepalive()
 	s.BudgetCents = 500
 	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h"}, s)
-	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 	h.watch.add(time.Second)
-	_, err = h.RunNow(t.Context(), "keepalive", "ann", "again")
+	_, err = h.RunNow(t.Context(), "keepalive", "ann", "again", nil)
 	check(t, err)
 	runs, err := Runs(t.Context(), h.Ledger, "keepalive", 10)
 	check(t, err)
@@ -201,7 +201,7 @@ func TestARunWithoutRecordedReasonsInventsNone(t *testing.T) {
 	s.Match.ExceptProxyIDs = []string{"px_2"}
 	h := newRig(t, soon(), s)
 	h.paid(t, "px_2", 300)
-	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 	run, err := ReadLastRun(t.Context(), h.Ledger, s)
 	check(t, err)
@@ -283,7 +283,7 @@ func TestAnOutlookSaysThatTheNextPlanNeedsAnApproval(t *testing.T) {
 		check(t, err)
 		return out
 	}
-	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 	if out := outlook(); out.Good || !strings.Contains(out.Text, "`perennial schedules show keepalive`") {
 		t.Errorf("while the plan is on hold: %+v", out)
@@ -297,7 +297,7 @@ func TestAnOutlookSaysThatTheNextPlanNeedsAnApproval(t *testing.T) {
 	if out := outlook(); !strings.HasSuffix(out.Text, ". Nothing is sent now: the account is paused") {
 		t.Errorf("in a pause: %+v", out)
 	}
-	again, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	again, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 	want(t, "the plan of the next run", again.Hash, plan.Hash)
 	all, err := h.List(t.Context())
@@ -346,10 +346,10 @@ func TestASlotThatHeldAnEarlierPlanSkippedNothing(t *testing.T) {
 	s.ApproveOverCents = 100
 	h := newRig(t, soon(), s)
 	h.paid(t, "px_1", 300)
-	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 	h.watch.add(time.Minute)
-	_, err = h.RunNow(t.Context(), "keepalive", "ann", "due")
+	_, err = h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 	check(t, h.Approve(t.Context(), plan.Hash, "ann", "fine"))
 	runs, err := Runs(t.Context(), h.Ledger, "keepalive", 10)
@@ -371,7 +371,7 @@ func TestAPlanOnHoldCountsWhatItSkips(t *testing.T) {
 		return tx.Append(fact.ProxyRetired{ProxyID: "px_2", By: "ada", Reason: "slow"})
 	}))
 	for range 2 {
-		_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+		_, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 		check(t, err)
 		h.watch.add(time.Minute)
 	}
@@ -391,7 +391,7 @@ func TestAPlanOnHoldNeedsMoneyForWhatItSkips(t *testing.T) {
 	s.BudgetCents, s.ApproveOverCents = 500, 100
 	h := newRig(t, soon(), s)
 	h.paid(t, "px_1", 300)
-	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 	all, err := h.List(t.Context())
 	check(t, err)
@@ -410,7 +410,7 @@ func TestTwoRunsThatRenewNothingAreNoOnePlan(t *testing.T) {
 	h := newRig(t, soon(), s)
 	h.paid(t, "px_1", 300)
 	for range 2 {
-		_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+		_, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 		check(t, err)
 		h.watch.add(time.Minute)
 	}

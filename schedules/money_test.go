@@ -43,7 +43,7 @@ func TestALowWalletPaysTheEarliestAndNamesTheRest(t *testing.T) {
 	h.wallet(t, func() (int64, error) { return held, nil })
 	before, _, err := h.Ledger.Head(t.Context())
 	check(t, err)
-	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 	want(t, "published", h.stream.ids(), []string{"px_1 px_2"})
 	want(t, "left of the wallet", *plan.WalletAfterCents, int64(100))
@@ -70,7 +70,7 @@ func TestASweepStaysUnderTheLimitOfTheDay(t *testing.T) {
 	h.paid(t, "px_1", 300)
 	h.config.DailyLimitCents = 1000 // 300 of the limit are spent
 	h.restart(t)
-	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 	want(t, "published", h.stream.ids(), []string{"px_1 px_2"})
 	want(t, "shortfalls", plan.Shortfalls, []plans.Shortfall{{Reason: plans.ReasonLimit, Proxies: 2, LimitCents: 1000, Cents: fact.Known(500), FirstLostAt: noon.Add(26 * time.Hour)}})
@@ -159,7 +159,7 @@ func TestDailyAndMonthlyBudgetsCoverAllTheirSweeps(t *testing.T) {
 	sweep := func(what string, published int, reason string) {
 		t.Helper()
 		before := len(h.stream.commands)
-		plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+		plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 		check(t, err)
 		got := 0
 		for _, c := range h.stream.commands[before:] {
@@ -248,7 +248,7 @@ func TestTheListOfSchedulesSaysWhy(t *testing.T) {
 	}
 	want(t, "before", list().Why, "it has not run yet")
 	h.paid(t, "px_1", 300)
-	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 	want(t, "after", list().Why, "budget_cents (4.00) exceeded: 1 proxy skipped, 2.00 short; the first of them expires at 2026-11-23T12:00:00Z; "+
 		"the next run plans them again; 2 due, 1 to renew in 1 command, about 3.00, asked for by ann: due")

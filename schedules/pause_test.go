@@ -95,7 +95,7 @@ func TestAPauseDuringASweepKeepsItFromBeingPlanned(t *testing.T) {
 	want(t, "published of a rest", len(h.stream.commands), 0)
 	want(t, "failing", len(h.Failing()), 0)
 
-	_, err = h.RunNow(t.Context(), "keepalive", "ann", "these now")
+	_, err = h.RunNow(t.Context(), "keepalive", "ann", "these now", nil)
 	check(t, err)
 	want(t, "published for a person", len(h.stream.commands), 1)
 }

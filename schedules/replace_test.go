@@ -49,7 +49,7 @@ func (h *rig) offers(t testing.TB) func(context.Context, upstream.OfferFilter) (
 func (h *rig) run(t testing.TB) plans.Plan {
 	t.Helper()
 	h.watch.add(time.Second)
-	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 	return plan
 }
@@ -67,7 +67,7 @@ func TestWhatTheProviderWillNotRenewIsReplacedOnce(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	h.watch.add(time.Second)
 	h.stream.fail = func() error { cancel(); return errors.New("no reply") }
-	_, err := h.RunNow(ended, "keepalive", "ann", "due")
+	_, err := h.RunNow(ended, "keepalive", "ann", "due", nil)
 	wantErr(t, err, context.Canceled)
 
 	h.stream.fail = nil
@@ -216,7 +216,7 @@ func TestAWrongClockReplacesNothing(t *testing.T) {
 	h := replacing(t, plans.Replace{Enabled: true, MaxCents: 400}, map[string]string{"px_1": "24h"})
 	unknown(t, h.Ledger, "px_1")
 	h.provided = -time.Hour
-	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	wantErr(t, err, errSkew)
 	want(t, "orders", len(h.stream.orders), 0)
 }

@@ -82,7 +82,7 @@ func TestASweepByHandGoesOnByItself(t *testing.T) {
 	inBubble(t, dailySchedule(), threeUnpriced(), func(t *testing.T, b *bench) {
 		ran := make(chan error, 1)
 		go func() {
-			_, err := b.RunNow(t.Context(), "keepalive", "ann", "due")
+			_, err := b.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 			ran <- err
 		}()
 		<-b.stream.arrived
@@ -114,7 +114,7 @@ func TestWhatAnApprovedPlanLeftIsPlannedNext(t *testing.T) {
 		check(t, b.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 			return tx.Observe(0, tables.Proxy{ProxyID: "px_other", CountryCode: "US", SeenAt: time.Now()})
 		}))
-		plan, err := b.RunNow(fewPlanned(t), "keepalive", "ann", "due")
+		plan, err := b.RunNow(fewPlanned(t), "keepalive", "ann", "due", nil)
 		check(t, err)
 		want(t, "state", plan.State, StateHeld)
 		go func() { <-b.stream.arrived; <-b.stream.arrived }()

@@ -24,7 +24,7 @@ func (h *rig) failing(t *testing.T, from, to int) {
 func (h *rig) sweep(t *testing.T) plans.Plan {
 	t.Helper()
 	check(t, h.lister.WaitPass(t.Context()))
-	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 	h.watch.add(time.Second)
 	return plan
@@ -90,7 +90,7 @@ func TestAProxyThatARenewalDoesNotBringBackIsPaidForOnce(t *testing.T) {
 		check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Observe(0, px) }))
 	}
 	plan := func() plans.Plan {
-		p, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+		p, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 		check(t, err)
 		h.watch.add(time.Second)
 		return p

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs/command"
 	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/queue/embedded"
@@ -26,7 +27,7 @@ func TestASlotFiredAgainPublishesWhatIsDueOnce(t *testing.T) {
 	h.paid(t, "px_1", 300)
 	before, _, err := h.Ledger.Head(t.Context())
 	check(t, err)
-	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 	want(t, "state", plan.State, stateFinished)
 	want(t, "estimate", plan.EstimateCents, fact.Known(600))
@@ -40,7 +41,7 @@ func TestASlotFiredAgainPublishesWhatIsDueOnce(t *testing.T) {
 
 	// A second run before the commands were accepted publishes the same commands. Its second
 	// already has a slot, so it takes the next second.
-	again, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	again, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 	want(t, "slot", again.Slot.Sub(*plan.Slot), time.Second)
 	want(t, "second command", h.stream.raw[1], h.stream.raw[0])
@@ -48,7 +49,7 @@ func TestASlotFiredAgainPublishesWhatIsDueOnce(t *testing.T) {
 
 func TestTrap10ASweepLeavesAloneWhatNeverExpires(t *testing.T) {
 	h := newRig(t, map[string]string{"px_never": ""}, keepalive())
-	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 	want(t, "due", plan.Due, 0)
 	want(t, "facts", h.facts(t, 0), []string{"sweep.planned", "sweep.finished"})
@@ -60,7 +61,7 @@ func TestASweepCutByACrashIsRepublishedUnchanged(t *testing.T) {
 	h.paid(t, "px_1", 300)
 	ctx, crash := context.WithCancel(t.Context())
 	h.stream.fail = func() error { crash(); return errors.New("no reply") }
-	planned, err := h.RunNow(ctx, "keepalive", "ann", "due")
+	planned, err := h.RunNow(ctx, "keepalive", "ann", "due", nil)
 	wantErr(t, err, context.Canceled)
 	want(t, "published", len(h.stream.commands), 0)
 
@@ -79,11 +80,11 @@ func TestAPlanOverTheApprovalLimitWaitsAndStaysExact(t *testing.T) {
 	s.ApproveOverCents = 599
 	h := newRig(t, soon(), s)
 	h.paid(t, "px_1", 300)
-	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 	want(t, "state", plan.State, StateHeld)
 	h.watch.add(time.Minute)
-	again, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	again, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 	want(t, "the plan of a later slot", again.Hash, plan.Hash)
 	want(t, "published", len(h.stream.commands), 0)
@@ -108,7 +109,7 @@ func TestOverTheBudgetTheAffordableGoesTheRestIsSaid(t *testing.T) {
 	h.paid(t, "px_2", 300)
 	before, _, err := h.Ledger.Head(t.Context())
 	check(t, err)
-	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 	want(t, "published", h.stream.ids(), []string{"px_1"})
 	want(t, "state", plan.State, stateFinished)
@@ -126,11 +127,11 @@ func TestAClockThatIsWrongSweepsNothing(t *testing.T) {
 	for _, away := range []time.Duration{6 * time.Minute, -6 * time.Minute} {
 		h := newRig(t, soon(), keepalive())
 		h.provided = away
-		_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+		_, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 		wantErr(t, err, errSkew)
 		want(t, "facts", len(h.facts(t, 0)), 0)
 		h.provided = away / 2
-		_, err = h.RunNow(t.Context(), "keepalive", "ann", "due")
+		_, err = h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 		check(t, err)
 	}
 }
@@ -171,7 +172,7 @@ func TestASweepGoesThroughTheFrontDoor(t *testing.T) {
 	h := newRig(t, soon(), s)
 	h.Publisher = publish.New(q.JetStream())
 	h.paid(t, "px_1", 300)
-	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -204,5 +205,26 @@ func TestASweeperRefusesSchedulesThatAreNotItsOwn(t *testing.T) {
 		if _, err := New(c); err == nil {
 			t.Errorf("%+v is accepted", schedules)
 		}
+	}
+}
+
+// A page that is sent twice would spend a whole budget twice.
+func TestARunIsRefusedIfAnotherWasMadeSince(t *testing.T) {
+	h := newRig(t, soon(), keepalive())
+	run := func(after time.Time) error {
+		_, err := h.RunNow(t.Context(), "keepalive", "ann", "due", &after)
+		return err
+	}
+	check(t, run(time.Time{}))
+	refused := func(err error) bool { _, ok := errors.AsType[*command.RefusedError](err); return ok }
+	if err := run(time.Time{}); !refused(err) {
+		t.Errorf("of a page from before the first run: %v", err)
+	}
+	last, err := h.Ledger.Sweeps.LastSlot(t.Context(), "keepalive")
+	check(t, err)
+	h.watch.add(time.Second)
+	check(t, run(last.At))
+	if err := run(last.At); !refused(err) {
+		t.Errorf("sent twice: %v", err)
 	}
 }

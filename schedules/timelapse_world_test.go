@@ -188,7 +188,7 @@ func (y *year) sweep() {
 		y.countLost()
 		check(y.t, y.sweeper.Warn(y.t.Context()))
 	}
-	plan, err := y.sweeper.RunNow(y.t.Context(), "keepalive", "ann", "due")
+	plan, err := y.sweeper.RunNow(y.t.Context(), "keepalive", "ann", "due", nil)
 	if y.down > 0 {
 		wantErr(y.t, err, errDown)
 		return

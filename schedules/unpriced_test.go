@@ -17,7 +17,7 @@ func TestTrap52AListPriceOverTheApprovalLimitIsHeld(t *testing.T) {
 	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h"}, s)
 	h.config.Offers = h.offers(t) // off_us_dallas costs 300
 	h.restart(t)
-	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 	want(t, "state", plan.State, StateHeld)
 	want(t, "published", len(h.stream.ids()), 0)
@@ -88,14 +88,14 @@ func TestTrap52AnApprovalNeedsRoomForWhatHasNoPrice(t *testing.T) {
 	s.ApproveOverCents, s.DailyBudgetCents = 300, 600
 	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_de_1": "26h"}, s)
 	h.paid(t, "px_1", 300)
-	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 	want(t, "held", plan.State, StateHeld)
 	want(t, "included", ids(plan), []string{"px_1", "px_2"}) // no room is left for the canary
 	h.watch.add(time.Second)
 	h.config.Schedules[0].DailyBudgetCents = 700
 	h.restart(t)
-	plan, err = h.RunNow(t.Context(), "keepalive", "ann", "due")
+	plan, err = h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
 	check(t, err)
 	want(t, "with room", plan.Unpriced, 1)
 	held := h.held(t, 0)

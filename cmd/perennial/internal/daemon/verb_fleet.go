@@ -458,7 +458,7 @@ func (a answers) sweepNow(ctx context.Context, q verbs.SweepRequest) (plans.Plan
 	if err := signed(ctx, &q.By, q.Reason); err != nil {
 		return plans.Plan{}, err
 	}
-	return a.sweeper.RunNow(ctx, q.Schedule, q.By, q.Reason)
+	return a.sweeper.RunNow(ctx, q.Schedule, q.By, q.Reason, q.After)
 }
 
 func (a answers) approve(ctx context.Context, q verbs.SweepRequest) (verbs.Changed, error) {

@@ -416,6 +416,8 @@ type SweepRequest struct {
 	Plan     string `json:"plan,omitempty" doc:"The hash of the plan."`
 	By       string `json:"by,omitempty" doc:"The name of the person who asks for the run or approves the plan; 'reason' is the person's reason."`
 	Reason   string `json:"reason,omitempty" doc:"The reason, for people; the text may change."`
+	// After is zero if the schedule has never run.
+	After *time.Time `json:"after,omitempty" doc:"'after' is the scheduled time of the schedule's last run, or year 1 if there is none: the run is refused if another was made since. If it is omitted, that is not checked."`
 }
 
 // SchedulePauseRequest pauses or resumes a schedule.

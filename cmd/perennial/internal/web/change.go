@@ -17,7 +17,6 @@ import (
 
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/command"
-	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/schedules"
 	"perennial/schedules/plans"
@@ -198,20 +197,13 @@ func runSchedule(form func(string) string) (*request, error) {
 	if err != nil || form("after") == "" {
 		return r, err
 	}
-	r.do = func(ctx context.Context, a Account, by signature) (string, error) {
-		last, err := a.Ledger().Sweeps.LastSlot(ctx, form("id"))
-		after := last.At.UTC().Format(time.RFC3339Nano)
-		if errors.Is(err, ledger.ErrNotFound) {
-			after, err = neverRan, nil
+	var after time.Time // zero: it never ran
+	if form("after") != neverRan {
+		if after, err = time.Parse(time.RFC3339Nano, form("after")); err != nil {
+			return nil, errors.New("the form does not say which run was the last: load the page again")
 		}
-		if err != nil {
-			return "", err
-		}
-		if after != form("after") {
-			return "", fmt.Errorf("the schedule has run at %s, after this page was made: look at that run first", after)
-		}
-		return r.ask(ctx, a, by)
 	}
+	r.set("after", after)
 	return r, nil
 }
 

@@ -262,15 +262,17 @@ func TestAPageRunsAScheduleOnce(t *testing.T) {
 	if code, body := h.post(h.client, "/a/main/change/sweep", h.server.URL, fields); code != http.StatusOK || !strings.Contains(body, "1 due, 1 renewal published") || !strings.Contains(body, `data-edition=""`) {
 		t.Errorf("%d\n%s", code, body)
 	}
-	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Append(fact.SweepPlanned{Schedule: "keep", Slot: noon, Plan: "9f86d081", Due: 1, EstimateCents: 360})
-	}))
-	if code, body := h.post(h.client, "/a/main/change/sweep", h.server.URL, fields); code != http.StatusUnprocessableEntity || !strings.Contains(body, "after this page was made") {
-		t.Errorf("sent again: %d\n%s", code, body)
+	if q := h.main.lastOf(t, "sweep"); q["after"] != "0001-01-01T00:00:00Z" {
+		t.Errorf("of a schedule that never ran: %v", q)
 	}
 	fields["after"] = noon.Format(time.RFC3339Nano)
-	if code, body := h.post(h.client, "/a/main/change/sweep", h.server.URL, fields); code != http.StatusOK {
-		t.Errorf("from a newer page: %d\n%s", code, body)
+	h.post(h.client, "/a/main/change/sweep", h.server.URL, fields)
+	if q := h.main.lastOf(t, "sweep"); q["after"] != noon.Format(time.RFC3339) {
+		t.Errorf("of a schedule that ran: %v", q)
+	}
+	fields["after"] = "yesterday"
+	if code, body := h.post(h.client, "/a/main/change/sweep", h.server.URL, fields); code != http.StatusUnprocessableEntity || !strings.Contains(body, "load the page again") {
+		t.Errorf("%d\n%s", code, body)
 	}
 }
 
