@@ -184,6 +184,34 @@ func TestAnAnswerForARenewalIsSharedAmongItsLines(t *testing.T) {
 	check(t, err)
 }
 
+// Exports trace each amount to its proxy.
+func TestAnAnswerOfNoChargeReturnsTheSuspenseOfEachProxy(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_1", "px_2"}})
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
+	id := h.await("keep", fact.StateReview).Operations[0].OperationID
+	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(false), AgainstEvidence: true, By: "ada", Reason: "the support says so"}))
+	left := map[string]int64{}
+	check(t, h.ledger.Report().Transfers(t.Context(), report.Period{}, func(m report.Transfer) error {
+		switch "suspense" {
+		case m.Debit:
+			left[m.ProxyID] += m.Cents
+		case m.Credit:
+			left[m.ProxyID] -= m.Cents
+		}
+		return nil
+	}))
+	if len(left) != 2 || left["px_1"] != 0 || left["px_2"] != 0 {
+		t.Errorf("in suspense by proxy: %v", left)
+	}
+	if _, err := h.record(desk.Recording{CorrectsSeq: h.answeredRow()}); err == nil || !strings.Contains(err.Error(), "booked no charge, so there is nothing to take back") {
+		t.Errorf("%v", err)
+	}
+	_, err := h.ledger.Verify(t.Context())
+	check(t, err)
+}
+
 // An answer below the amount in suspense is divided in proportion to the lines' suspense.
 func TestAnAnswerBelowSuspenseIsSharedByIt(t *testing.T) {
 	t.Parallel()

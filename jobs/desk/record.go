@@ -153,7 +153,7 @@ func (p *recording) parts(tx *ledger.Tx) ([]*recording, error) {
 		return whole, nil
 	}
 	answer, err := tx.AnswerAt(p.CorrectsSeq)
-	if errors.Is(err, ledger.ErrNotFound) || err == nil && len(answer.Lines) < 2 {
+	if errors.Is(err, ledger.ErrNotFound) || err == nil && (len(answer.Lines) < 2 || answer.ChargedCents == 0) {
 		return whole, nil
 	}
 	var parts []*recording

@@ -148,9 +148,9 @@ func (d *Desk) answerTo(ctx context.Context, o fact.Operation, x Resolution, ord
 	}
 	if *x.Charged {
 		f.Outcome = "charged"
-		if f.Lines, err = d.shares(ctx, o, x); err != nil {
-			return f, err
-		}
+	}
+	if f.Lines, err = d.shares(ctx, o, x); err != nil {
+		return f, err
 	}
 	if f.ProxyIDs, f.Proxies, err = found(accepted.Content, order, x.ChargedCents); err != nil {
 		return f, err
@@ -176,14 +176,19 @@ func (d *Desk) answerTo(ctx context.Context, o fact.Operation, x Resolution, ord
 
 // Divides one amount for a whole renewal among its open lines, in proportion to the lines'
 // amounts in suspense. If one of these amounts is unknown, it divides in proportion to the prices
-// last paid. If a price is unknown too, it divides equally.
+// last paid. If a price is unknown too, it divides equally. Each line also gets its part of an amount
+// of 0 if amounts are in suspense, because each line's suspense is booked back.
 func (d *Desk) shares(ctx context.Context, o fact.Operation, x Resolution) (shares []fact.AnsweredLine, err error) {
-	if !o.Kind.OfProxies() || x.ProxyID != "" || x.ChargedCents == 0 {
+	if !o.Kind.OfProxies() || x.ProxyID != "" {
 		return nil, nil
 	}
 	lines, err := d.c.Ledger.Operations.Lines(ctx, o.ID)
 	if err != nil {
 		return nil, err
+	}
+	suspended := slices.ContainsFunc(lines, func(l tables.RenewalLine) bool { return l.State == fact.LineUnresolved && l.ChargedCents > l.RefundedCents })
+	if x.ChargedCents == 0 && !suspended {
+		return nil, nil
 	}
 	lines = slices.DeleteFunc(lines, func(l tables.RenewalLine) bool { return l.State != fact.LinePending && l.State != fact.LineUnresolved })
 	whole, known := inSuspense(lines, "")
