@@ -322,7 +322,7 @@ func TestEvidenceShowsWhatBecameOfTheOrder(t *testing.T) {
 	if want := `the order is not delivered and not refunded, and the API document does not name its status, "on_hold"`; o.Reason != want {
 		t.Errorf("%q, want %q", o.Reason, want)
 	}
-	h.judged(h.evidence(o.OperationID), inspect.VerdictUnknown, `(status "on_hold" now): total 6.00 USD, refunded 0.00 USD, 0 of 2 delivered`)
+	h.judged(h.evidence(o.OperationID), inspect.VerdictUnknown, `(status "on_hold" now): total 6.00 USD, refund none, 0 of 2 delivered`)
 	provider.held.Store(false)
 	h.until("the order is delivered", func() bool {
 		order, err := provider.Order(t.Context(), o.OrderNo)

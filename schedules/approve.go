@@ -130,8 +130,11 @@ func (s *approvals) HeldPlan(ctx context.Context, plan string) (plans.Plan, erro
 	sum := plans.SumOf(p.Included)
 	p.EstimateCents, p.Unpriced = sum.Total(), sum.Lacks
 	p.ListPriceCents, p.Listed = plans.SumListed(p.Included)
-	if r, unknown := runnerOf(s.runners, p.Schedule); unknown == nil {
+	if r, unknown := runnerOf(s.runners, p.Schedule); unknown == nil && err == nil {
 		p.ApproveOverCents, p.Until = r.ApproveOverCents, p.At.Add(r.RenewBefore)
+		in := read{Inputs: plans.Inputs{Schedule: r.Schedule, Now: s.providerNow()}}
+		err = s.reads.readSpent(ctx, r, &in)
+		p.SpentTodayCents, p.SpentMonthCents = in.SpentTodayCents, in.SpentMonthCents
 	}
 	return p, err
 }

@@ -232,3 +232,24 @@ func (h *rig) archive(t *testing.T) ledger.Archived {
 	h.restart(t)
 	return out
 }
+
+// Whoever approves a plan has to know what is left of the budgets.
+func TestAHeldPlanSaysWhatItsScheduleHasSpent(t *testing.T) {
+	s := keepalive()
+	s.BudgetCents, s.DailyBudgetCents = 300, 2000
+	h := newRig(t, soon(), s)
+	h.paid(t, "px_1", 300)
+	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
+	check(t, err)
+	s.BudgetCents, s.ApproveOverCents = 0, 100
+	h.config.Schedules = []plans.Schedule{s}
+	h.restart(t)
+	h.watch.add(time.Minute)
+	preview, err := h.PlanNow(t.Context(), "keepalive")
+	check(t, err)
+	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due", nil)
+	check(t, err)
+	held, err := h.HeldPlan(t.Context(), plan.Hash)
+	check(t, err)
+	want(t, "spent", []int64{preview.SpentTodayCents, held.SpentTodayCents, held.SpentMonthCents}, []int64{300, 300, 300})
+}

@@ -689,7 +689,7 @@ func (e *Evidence) walletText(charged int64) string {
 func (v *Verdict) judgeOrder(e *Evidence, o fact.Operation) {
 	switch n := len(e.Orders); {
 	case e.order != nil:
-		v.judgeItsOrder(*e.order, o.OrderNo, e.Currency)
+		v.judgeItsOrder(*e.order, o.OrderNo)
 	case o.OrderNo != "":
 		v.Text = fmt.Sprintf("Undecided: the provider took it as order %s, and what became of that order is not known", o.OrderNo)
 	case n == 1:
@@ -705,12 +705,15 @@ func (v *Verdict) judgeOrder(e *Evidence, o fact.Operation) {
 }
 
 // judgeItsOrder judges an operation by what the provider shows now of its order.
-func (v *Verdict) judgeItsOrder(o upstream.Order, no, currency string) {
-	d, total := o.Delivery, "unknown"
+func (v *Verdict) judgeItsOrder(o upstream.Order, no string) {
+	d, total, refunded := o.Delivery, "unknown", "none"
 	if o.TotalCents != nil {
-		total = fact.Amount(*o.TotalCents, currency)
+		total = fact.Amount(*o.TotalCents, fact.Bounded(o.Currency))
 	}
-	state := fmt.Sprintf("order %s (status %q now): total %s, refunded %s, %d of %d delivered", no, fact.Bounded(o.Status), total, fact.Amount(decide.RefundOf(o), currency), d.DeliveredCount, d.ExpectedCount)
+	if cents := decide.RefundOf(o); cents > 0 {
+		refunded = fact.Amount(cents, fact.Bounded(o.Refund.Currency))
+	}
+	state := fmt.Sprintf("order %s (status %q now): total %s, refund %s, %d of %d delivered", no, fact.Bounded(o.Status), total, refunded, d.DeliveredCount, d.ExpectedCount)
 	if v.Text = "Undecided: " + state; d.Complete && d.Available {
 		v.Outcome, v.Text = VerdictCharged, "Likely charged: "+state
 	}
