@@ -322,8 +322,11 @@ func (p *recording) bookedBy(tx *ledger.Tx, f *fact.LedgerRecorded) (booked fact
 		return booked, err
 	}
 	answer, err := tx.AnswerAt(p.CorrectsSeq)
+	if begins, _ := p.ledger.Begins(); errors.Is(err, ledger.ErrNotFound) && begins != nil && p.CorrectsSeq <= begins.Seq {
+		return booked, command.RefuseUnknown("row %d of the journal is archived: record what differs with `perennial ledger record --kind refund` or `--kind charge`, and --operation or --order", p.CorrectsSeq)
+	}
 	if errors.Is(err, ledger.ErrNotFound) {
-		err = command.RefuseUnknown("row %d of the journal is neither a record nor an answer to a review, or is archived: `perennial ledger entries` shows the rows", p.CorrectsSeq)
+		err = command.RefuseUnknown("row %d of the journal is neither a record nor an answer to a review: `perennial ledger entries` shows the rows", p.CorrectsSeq)
 	}
 	booked = fact.LedgerRecorded{Movement: fact.MovementCharge, AmountCents: answer.ChargedCents}
 	f.OperationID, f.OrderNo, f.ProxyID = answer.OperationID, answer.OrderNo, cmp.Or(answer.ProxyID, f.ProxyID)

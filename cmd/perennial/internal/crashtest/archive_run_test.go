@@ -60,3 +60,26 @@ func TestARunGoesOnFromAnArchivedLedger(t *testing.T) {
 	rename(away, archived.File) // verify reads every row
 	w.settled(run, "first", "second", "third", "fourth")
 }
+
+// The answer's row is in the archive. Its operation is still in the ledger.
+func TestAnArchivedAnswerIsCorrectedByARecord(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	w.configure("", "")
+	run, line := w.run()
+	awaitReady(t, line)
+	w.fault(map[string]any{"method": "POST", "path": "/api/v1/proxies/renew", "fault": "code", "code": "proxy_endpoint_unavailable"})
+	w.cli("renew", "px_1", "--id", "r-1", "--wait")
+	w.mustCLI("reviews", "resolve", "r-1", "--not-charged", "--by", "ada", "--reason", "a slip")
+	w.stopped(run)
+	w.archiveAll()
+	_, line = w.run()
+	awaitReady(t, line)
+	if _, errs, code := w.cli("reviews", "correct", "r-1", "--charge", "3.00", "--confirm-amount", "3.00", "--by", "ada", "--reason", "the invoice"); code != cli.ExitFailed || !strings.Contains(errs, "is archived: record what differs") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	w.mustCLI("ledger", "record", "--kind", "charge", "--operation", "r-1/0001", "--line", "px_1", "--cents", "3.00", "--by", "ada", "--reason", "the invoice")
+	if out := w.mustCLI("operations", "show", "r-1/0001"); !strings.Contains(out, "3.00 USD") {
+		t.Errorf("%s", out)
+	}
+}
