@@ -186,7 +186,9 @@ func (d *Desk) shares(ctx context.Context, o fact.Operation, x Resolution) (shar
 	if err != nil {
 		return nil, err
 	}
-	suspended := slices.ContainsFunc(lines, func(l tables.RenewalLine) bool { return l.State == fact.LineUnresolved && l.ChargedCents > l.RefundedCents })
+	suspended := slices.ContainsFunc(lines, func(l tables.RenewalLine) bool {
+		return l.State == fact.LineUnresolved && l.ChargedCents > l.RefundedCents
+	})
 	if x.ChargedCents == 0 && !suspended {
 		return nil, nil
 	}

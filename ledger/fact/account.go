@@ -166,6 +166,18 @@ func (f LedgerRecorded) Opposite() string {
 	}[f.Movement]
 }
 
+// TakesBack returns the movement that the record takes back: external or top-up. It returns "" for any
+// other record.
+func (f LedgerRecorded) TakesBack() string {
+	switch {
+	case f.Movement == MovementTopUp && f.Account == "external":
+		return MovementExternal
+	case f.Movement == MovementExternal && f.Account == "funding":
+		return MovementTopUp
+	}
+	return ""
+}
+
 // recordPrefix distinguishes the subjects of records from command ids.
 const recordPrefix = "record:"
 

@@ -33,6 +33,8 @@ type Decision struct {
 	ProxyID     string `json:"proxy_id,omitempty"`
 	// CorrectsSeq is the row that a record reverses or corrects.
 	CorrectsSeq int64 `json:"corrects_seq,omitempty"`
+	// Account is the account of the books, for a record that reverses spending or a top-up, or another reversal.
+	Account string `json:"account,omitempty"`
 }
 
 // A row repeats an adjacent row if both are the same answer to a plan. Such an answer has one row
@@ -179,7 +181,7 @@ func (d *Decision) ofTheAccount(f fact.Fact) {
 			}
 		}
 	case fact.LedgerRecorded:
-		d.Outcome, d.Cents, d.About, d.CorrectsSeq = f.Movement, &f.AmountCents, cmp.Or(f.OperationID, f.OrderNo), f.Corrects
+		d.Outcome, d.Cents, d.About, d.CorrectsSeq, d.Account = f.Movement, &f.AmountCents, cmp.Or(f.OperationID, f.OrderNo), f.Corrects, f.Account
 		if f.ProxyID != "" {
 			d.About += " " + f.ProxyID
 		}
@@ -199,9 +201,12 @@ func (d *Decision) ofTheAccount(f fact.Fact) {
 
 // What describes the decision in words, such as "released" or "paused the schedule".
 func (d *Decision) What() string {
+	back := fact.LedgerRecorded{Movement: d.Outcome, Account: d.Account}.TakesBack()
 	switch does := does[d.Fact]; {
 	case d.Fact == fact.SweepFinished{}.FactType():
 		return d.Outcome + " the plan"
+	case back != "": // no money was put into the wallet, or spent
+		return "took back: " + back
 	case d.Fact == fact.SweepPlanned{}.FactType(), d.Outcome == "":
 		return cmp.Or(does, d.Fact)
 	default:

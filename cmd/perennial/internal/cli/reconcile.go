@@ -228,7 +228,11 @@ func (a *app) record(ctx context.Context, x desk.Recording, undo func(context.Co
 	} else if r.Seq > 0 {
 		lines, err = undo(ctx, *r)
 	}
-	first := fmt.Sprintf("%s: %s %s", what, r.Kind, money(r.Cents, done.Currency))
+	kind := r.Kind
+	if back := (fact.LedgerRecorded{Movement: r.Kind, Account: r.Account}).TakesBack(); back != "" && what == "recorded" {
+		what, kind = "taken back", back
+	}
+	first := fmt.Sprintf("%s: %s %s", what, kind, money(r.Cents, done.Currency))
 	if done.Changed > 0 && done.WalletCents != nil {
 		first += "; the ledger's wallet has " + money(*done.WalletCents, done.Currency)
 	}

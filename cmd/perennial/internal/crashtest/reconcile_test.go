@@ -118,6 +118,31 @@ func TestARepeatedRecordSaysThatNothingWasBooked(t *testing.T) {
 	}
 }
 
+// The reversal of spending is booked as a top-up, but nobody put money into the wallet.
+func TestAReversalOfSpendingIsCalledSpending(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	w.run()
+	record := func(args ...string) string {
+		return w.mustCLI(append([]string{"ledger", "record", "--by", "ada", "--reason", "a slip"}, args...)...)
+	}
+	takeBack := func(out string) string {
+		_, row, _ := strings.Cut(out, "--corrects ")
+		row, _, _ = strings.Cut(row, " ")
+		return record("--corrects", row)
+	}
+	back := takeBack(record("--kind", "external", "--cents", "9.98"))
+	if !strings.HasPrefix(back, "taken back: external 9.98 USD") {
+		t.Errorf("%q", back)
+	}
+	if again := takeBack(back); !strings.HasPrefix(again, "recorded: external 9.98 USD") {
+		t.Errorf("%q", again)
+	}
+	if log := w.mustCLI("audit"); !strings.Contains(log, "took back: external 9.98 USD") {
+		t.Error(log)
+	}
+}
+
 // The sums of a label and of orders exclude refused commands.
 func TestWhatWasRefusedBoughtNothing(t *testing.T) {
 	t.Parallel()

@@ -393,7 +393,7 @@ func Record(ctx context.Context, l *ledger.Ledger, x desk.Recording, shown desk.
 	if booked {
 		done.Changed = 1
 	}
-	done.Record = &verbs.RecordAnswer{Seq: r.Seq, Kind: r.Movement, Cents: r.AmountCents}
+	done.Record = &verbs.RecordAnswer{Seq: r.Seq, Kind: r.Movement, Cents: r.AmountCents, Account: r.Account}
 	b, err := l.Money.Balance(ctx, "")
 	if err != nil {
 		return done, err

@@ -107,6 +107,8 @@ type RecordAnswer struct {
 	Seq   int64  `json:"seq" doc:"The journal row of the record; use it to reverse the record."`
 	Kind  string `json:"kind" doc:"top-up, external, charge or refund."`
 	Cents int64  `json:"cents" doc:"The amount, above 0."`
+	// Account is empty unless the record reverses another record.
+	Account string `json:"account,omitempty" doc:"'account' is the account of the books to which a reversal is booked: a top-up in external reverses spending, and spending in funding reverses a top-up."`
 }
 
 // Changed is the response to a service request that changes something. It says how much was
