@@ -14,9 +14,10 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
-	_ "github.com/mattn/go-sqlite3" // the driver, with SQLite compiled in
+	"github.com/mattn/go-sqlite3" // also the driver, with SQLite compiled in
 	"github.com/pressly/goose/v3"
 
 	"perennial/ledger/chain"
@@ -103,7 +104,16 @@ var ErrReadOnly = errors.New("ledger is open for reading only")
 // finds the file damaged, it returns a *DamagedError.
 func Open(ctx context.Context, c Config) (*Ledger, error) {
 	l, err := open(ctx, c)
-	return l, asDamaged(c.Path, err)
+	return l, withOwner(c.Path, asDamaged(c.Path, err))
+}
+
+// withOwner adds advice to an error about permissions.
+func withOwner(path string, err error) error {
+	failure, _ := errors.AsType[sqlite3.Error](err)
+	if errors.Is(err, fs.ErrPermission) || failure.SystemErrno == syscall.EACCES || failure.SystemErrno == syscall.EPERM {
+		return fmt.Errorf("%w\nthe user of this process must own %s: use chown", err, path)
+	}
+	return err
 }
 
 func open(ctx context.Context, c Config) (*Ledger, error) {
@@ -212,6 +222,13 @@ func (l *Ledger) Failing() error {
 		return *why
 	}
 	return nil
+}
+
+// ReadOnly reports whether the last commit failed because SQLite has opened the file read-only, for
+// example because it could not be written then. That lasts until the ledger is opened again.
+func (l *Ledger) ReadOnly() bool {
+	failure, _ := errors.AsType[sqlite3.Error](l.Failing())
+	return failure.Code == sqlite3.ErrReadonly
 }
 
 // WorkingSince returns the start of the writer's present commit. It returns the zero time

@@ -121,10 +121,16 @@ func newAccountHost(ctx context.Context, h *Host, name string) (*account, error)
 		}
 	}
 	if err := a.file.openLedger(ctx); err != nil {
-		return nil, err
+		return nil, &unopenedError{err}
 	}
 	return a, nil
 }
+
+// unopenedError means that an account's ledger cannot be opened.
+type unopenedError struct{ err error }
+
+func (e *unopenedError) Error() string { return e.err.Error() }
+func (e *unopenedError) Unwrap() error { return e.err }
 
 // Ledger returns the account's ledger. After a rebuild from the events, it returns the new
 // ledger. The earlier ledger is closed.
@@ -371,6 +377,18 @@ func (a *ledgerFile) moveLedgerAside(why error) error {
 		a.log.WithError(why).WithField("replaced", aside).Error("the ledger is moved aside and made again. Look at the disk, and at who may write to the directory")
 	}
 	return err
+}
+
+// reopenReadOnly opens a ledger again that SQLite has opened read-only.
+func (a *ledgerFile) reopenReadOnly(ctx context.Context) error {
+	if a.closed || !a.Ledger().ReadOnly() {
+		return nil
+	}
+	a.closed = true
+	if err := a.Ledger().Close(); err != nil {
+		a.log.WithError(err).Warn("the ledger that was opened read-only did not close cleanly")
+	}
+	return a.reopen(ctx)
 }
 
 func (a *ledgerFile) reopen(ctx context.Context) error {

@@ -155,10 +155,10 @@ func (h *Host) start(ctx context.Context) (err error) {
 	return h.writeRunFile()
 }
 
-// missingOf returns the name of the check that reports an error of one account: a damaged
-// ledger, or a secret that cannot be used. It returns "" for any other error.
+// missingOf returns the name of the check that reports an error of one account: a ledger that cannot
+// be opened, or a secret that cannot be used. It returns "" for any other error.
 func missingOf(err error) string {
-	if _, damaged := errors.AsType[*ledger.DamagedError](err); damaged {
+	if _, unopened := errors.AsType[*unopenedError](err); unopened {
 		return checkLedger
 	}
 	if _, secret := errors.AsType[*config.Error](err); secret {

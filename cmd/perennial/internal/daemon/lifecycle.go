@@ -176,7 +176,7 @@ func (a *lifecycle) prepare(ctx context.Context) error {
 	if most := a.js().MaxPayload(); most < RequiredPayload {
 		return fmt.Errorf("max_payload of the NATS server is %s: an event of up to %s could not be published, nor any after it. Set max_payload: 1MB or more", humanize.IBytes(uint64(most)), humanize.IBytes(ledger.MaxFactBytes))
 	}
-	if err := a.ensureStreams(ctx); err != nil || a.host.Embedded != nil {
+	if err := errors.Join(a.file.reopenReadOnly(ctx), a.ensureStreams(ctx)); err != nil || a.host.Embedded != nil {
 		return err
 	}
 	if err := a.file.rebuild(ctx); err != nil {

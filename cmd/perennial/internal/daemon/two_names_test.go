@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"testing"
 	"time"
 
@@ -79,6 +80,27 @@ func twoNames(t *testing.T, c *config.Config, log *logrus.Logger) {
 	}
 	stop()
 	<-done
+}
+
+// A directory stands for every ledger that cannot be opened, such as one that another user owns.
+func TestALedgerThatCannotBeOpenedStopsNoOtherAccount(t *testing.T) {
+	t.Parallel()
+	_, accounts := threeAccounts(t, []string{"a", "b"})
+	c := &config.Config{DataDir: t.TempDir(), NATS: config.NATS{Listen: "127.0.0.1:0"}, HTTP: config.HTTP{Listen: "127.0.0.1:0"}, Accounts: accounts}
+	c.Defaults()
+	if err := os.Mkdir(c.LedgerPath("a"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	h, err := Start(t.Context(), c, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	if len(h.Accounts) != 1 || h.Accounts[0].Name != "b" || len(h.absent) != 1 || h.absent[0].check.Name != checkLedger {
+		t.Errorf("%+v, absent %+v", h.Accounts, h.absent)
+	}
 }
 
 // The check for two names of one provider account then leaves that ledger out.
