@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -135,12 +136,7 @@ const answerTimeout = 5 * time.Second
 func answers(line daemon.RunAddresses) error {
 	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, line.HTTP+"/livez", nil)
-	if err != nil {
-		return err
-	}
-	direct := &http.Transport{DisableKeepAlives: true} // ignores a proxy that the environment configures
-	response, err := direct.RoundTrip(request)
+	response, err := getDirectly(ctx, line.HTTP+"/livez")
 	if err != nil {
 		return err
 	}
@@ -149,6 +145,31 @@ func answers(line daemon.RunAddresses) error {
 		return fmt.Errorf("another program has %s now", line.HTTP)
 	}
 	return nil
+}
+
+// getDirectly ignores a proxy that the environment configures.
+func getDirectly(ctx context.Context, address string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	return (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
+}
+
+// readReadiness returns what a running process says of its accounts.
+func readReadiness(ctx context.Context, dataDir string) (v daemon.Readiness, err error) {
+	line, err := readRunFile(dataDir)
+	if err != nil {
+		return v, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	response, err := getDirectly(ctx, line.HTTP+"/readyz?verbose")
+	if err != nil {
+		return v, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	return v, json.NewDecoder(io.LimitReader(response.Body, maxRunFile)).Decode(&v)
 }
 
 // notFoundError means that the account does not know an id.

@@ -81,6 +81,7 @@ func (a setupCommands) examine(ctx context.Context) error {
 		d.provider(ctx)
 		d.nats(ctx)
 		d.disk(ctx)
+		d.readiness(ctx)
 		d.webhooks()
 		d.lists()
 	}
@@ -126,6 +127,8 @@ func (d *doctor) listens(check, seen, key, address string) {
 		err = listener.Close()
 	}
 	switch {
+	case errors.Is(err, syscall.EADDRINUSE) && d.running():
+		d.ok(check, "`perennial run` listens on %s", address)
 	case errors.Is(err, syscall.EADDRINUSE):
 		d.warn(check, strings.TrimPrefix(seen+"; another program listens on "+address, "; "), "stop that program, or set "+key+" to another address")
 	case seen != "":
@@ -427,6 +430,27 @@ func (d *doctor) pauses(ctx context.Context, l *ledger.Ledger) {
 			do = "see `perennial accounts show`"
 		}
 		d.bad("paused", seen, do)
+	}
+}
+
+func (d *doctor) running() bool {
+	_, err := readRunFile(d.config.DataDir)
+	return err == nil
+}
+
+// readiness reports the checks of the running process that fail. If none runs here, it reports
+// nothing. Pauses have a check of their own.
+func (d *doctor) readiness(ctx context.Context) {
+	v, err := readReadiness(ctx, d.config.DataDir)
+	if err != nil {
+		return
+	}
+	for _, a := range v.Accounts {
+		for _, c := range a.Checks {
+			if a.Account == d.account && !c.OK && c.Name != "paused" {
+				d.bad("ready: "+c.Name, c.Detail, "what it says; docs/runbook.md has more (PerennialNotReady)")
+			}
+		}
 	}
 }
 

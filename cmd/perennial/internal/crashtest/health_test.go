@@ -153,3 +153,22 @@ func (w *world) pageHas(line daemon.ReadyLine, path string, texts ...string) {
 		}
 	}
 }
+
+// The doctor is what the runbook names first.
+func TestTheDoctorSaysWhatTheRunningProcessLacks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	run, line := w.run()
+	w.readySays(line, ready)
+	if out, errs, code := w.cli("doctor"); code != cli.ExitDone || strings.Contains(out, "NOT OK") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	if err := os.RemoveAll(filepath.Join(w.dir, "data", "nats")); err != nil {
+		t.Fatal(err)
+	}
+	w.readySays(line, "the files of stream PERENNIAL_COMMANDS_main are gone")
+	if out, errs, code := w.cli("doctor"); code == cli.ExitDone || !strings.Contains(out, "the files of stream PERENNIAL_COMMANDS_main are gone") || strings.Contains(out, "another program listens") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	run.kill()
+}
