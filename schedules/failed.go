@@ -175,13 +175,16 @@ func (s *troubles) late(r *scheduleRunner, slot, began time.Time) error {
 }
 
 // NotReady returns one line of text per problem. It returns "" if there is no problem. Problems
-// are proxies missing from the last listing, proxies that expire before their turn to be renewed,
-// and due runs that fail.
+// are a list of proxies that cannot be read, proxies missing from the last listing, proxies that expire
+// before their turn to be renewed, and due runs that fail.
 func (s *Sweeper) NotReady() string {
 	failing := s.Failing()
 	lines := make([]string, 0, len(failing)+1)
 	if loss := s.lister.Loss(); loss != nil {
 		lines = append(lines, listing.LossText(*loss))
+	}
+	if unread := s.lister.Unreadable(); unread != "" {
+		lines = append(lines, unread)
 	}
 	if slow := s.lateRenewals(); slow != "" {
 		lines = append(lines, slow)

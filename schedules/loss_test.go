@@ -344,3 +344,41 @@ func TestTrap65AMatchOfWhatIsNotTextDoesNotFit(t *testing.T) {
 	want(t, "left out", plan.LeftOutCounts, map[string]int{plans.ReasonNotText: 1})
 	want(t, "named", plan.LeftOut[0].ProxyID, "px_1")
 }
+
+// unreadableList is a provider whose list of proxies has no array.
+type unreadableList struct {
+	*upstream.Client
+
+	broken atomic.Bool
+}
+
+func (p *unreadableList) ProxiesPage(ctx context.Context, r upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+	if p.broken.Load() {
+		return upstream.Page[upstream.Proxy]{}, &upstream.Error{Code: upstream.CodeOK, Failure: "no array of proxies"}
+	}
+	return p.Client.ProxiesPage(ctx, r)
+}
+
+// New proxies are then never seen, although every request is answered.
+func TestAListThatCannotBeReadIsNotReady(t *testing.T) {
+	h := newRig(t, soon(), keepalive())
+	client, ok := h.config.Provider.(*upstream.Client)
+	if !ok {
+		t.Fatal("the provider is no client")
+	}
+	p := &unreadableList{Client: client}
+	p.broken.Store(true)
+	h.config.Provider = p
+	h.restart(t)
+	if err := h.lister.WaitPass(t.Context()); err == nil {
+		t.Fatal("the list was read")
+	}
+	want(t, "at first", h.NotReady(), "")
+	h.watch.add(30 * time.Second)
+	if said := h.NotReady(); !strings.Contains(said, "cannot be read since ") || !strings.Contains(said, "no array of proxies") {
+		t.Errorf("%q", said)
+	}
+	p.broken.Store(false)
+	check(t, h.lister.WaitPass(t.Context()))
+	want(t, "it can be read", h.NotReady(), "")
+}

@@ -40,6 +40,7 @@ type Lister struct {
 
 	failing   atomic.Pointer[error]          // why the last page could not be read; nil if it was read
 	lastPage  atomic.Pointer[time.Time]      // time of the last page; nil before the first
+	garbled   atomic.Pointer[garbled]        // nil unless the last reply was a page that cannot be read
 	pagesRead atomic.Int64                   // pages of the current pass
 	loss      atomic.Pointer[tables.Listing] // the last complete pass if it missed too many proxies, otherwise nil
 	nameless  atomic.Int64
@@ -108,6 +109,25 @@ func (l *Lister) Failing() error {
 		return *why
 	}
 	return nil
+}
+
+// garbled is a page that the provider returned as a success, but whose list cannot be read.
+type garbled struct {
+	since time.Time
+	why   error
+}
+
+// unreadAfter is how long the list may be unreadable before it is reported.
+const unreadAfter = 30 * time.Second
+
+// Unreadable returns why the provider's list cannot be read although it is returned, and since when. It
+// returns "" if it can be read, or for the first unreadAfter.
+func (l *Lister) Unreadable() string {
+	x := l.garbled.Load()
+	if x == nil || l.Clock().Sub(x.since) < unreadAfter {
+		return ""
+	}
+	return fmt.Sprintf("the provider's list of proxies cannot be read since %s, and the table keeps what it had: %v", x.since.UTC().Format(time.RFC3339), x.why)
 }
 
 // LastPage returns the time of the last read of a page. It returns zero before the first read.

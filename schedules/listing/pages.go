@@ -97,7 +97,11 @@ func (l *Lister) page(ctx context.Context, r upstream.PageRequest) (page upstrea
 		if err != nil {
 			why := fmt.Errorf("list the proxies: %w", err)
 			l.failing.Store(&why)
+			if failed, replied := errors.AsType[*upstream.Error](err); replied && failed.Code == upstream.CodeOK {
+				l.garbled.CompareAndSwap(nil, &garbled{asked, err})
+			}
 		} else {
+			l.garbled.Store(nil)
 			now := l.Clock()
 			l.lastPage.Store(&now)
 			l.pagesRead.Add(1)
