@@ -233,7 +233,7 @@ func (h *rig) archive(t *testing.T) ledger.Archived {
 	return out
 }
 
-// Whoever approves a plan has to know what is left of the budgets.
+// An operator has to know what is left of the budgets before the approval.
 func TestAHeldPlanSaysWhatItsScheduleHasSpent(t *testing.T) {
 	s := keepalive()
 	s.BudgetCents, s.DailyBudgetCents = 300, 2000
