@@ -169,7 +169,8 @@ func readReadiness(ctx context.Context, dataDir string) (v daemon.Readiness, err
 		return v, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	return v, json.NewDecoder(io.LimitReader(response.Body, maxRunFile)).Decode(&v)
+	err = json.NewDecoder(io.LimitReader(response.Body, maxRunFile)).Decode(&v)
+	return v, err
 }
 
 // notFoundError means that the account does not know an id.
