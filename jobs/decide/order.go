@@ -131,9 +131,15 @@ func doubtsOf(op Operation, o upstream.Order, f fact.OrderDelivered, charged, re
 	if f.Short != nil && !refundsRest(f, charged, refunded) {
 		doubts = append(doubts, short(op, f, charged, refunded))
 	}
-	if left := len(o.Proxies) + len(o.Unusable) - len(f.ProxyIDs); left > 0 {
+	left := 0 // an entry without a readable id is reported by the listing
+	for _, p := range o.Proxies {
+		if len(p.ProxyID) > command.MaxIDBytes {
+			left++
+		}
+	}
+	if left > 0 {
 		doubts = append(doubts, fact.LedgerDiscrepancy{Ref: op.Ref(f.TraceID), Finding: FindingShort, OrderNo: op.OrderNo, Explanation: fmt.Sprintf(
-			"%d of the order's proxies are in no event and no line, because their ids are empty or have more than %d bytes: `perennial orders get` shows them, and no command can renew them", left, command.MaxIDBytes)})
+			"%d of the order's proxies are in no event and no line, because their ids have more than %d bytes: `perennial orders get` shows them, and no command can renew them", left, command.MaxIDBytes)})
 	}
 	return doubts
 }
