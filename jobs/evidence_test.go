@@ -329,4 +329,14 @@ func TestEvidenceShowsWhatBecameOfTheOrder(t *testing.T) {
 		return err == nil && order.Delivery.Complete
 	})
 	h.judged(h.evidence(o.OperationID), inspect.VerdictCharged, "Likely charged: order "+o.OrderNo)
+	not := desk.Resolution{ID: o.OperationID, Charged: new(false), By: "ada", Reason: "it was on hold"}
+	if err := h.runner.Resolve(t.Context(), not); err == nil || !strings.Contains(err.Error(), "order "+o.OrderNo+" is delivered") {
+		t.Errorf("answered against the evidence: %v", err)
+	}
+	provider.held.Store(true)
+	check(t, h.runner.Resolve(t.Context(), not))
+	provider.held.Store(false)
+	if n, err := h.runner.Retry(t.Context(), "buy", "ada", "once more"); err == nil || n != 0 {
+		t.Errorf("the delivered order is bought again: %d, %v", n, err)
+	}
 }

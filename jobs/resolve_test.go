@@ -46,7 +46,7 @@ func TestTrap49AnOrderThatHasANumberIsNotSentAgain(t *testing.T) {
 	if o.OrderNo == "" {
 		t.Fatalf("%+v", o)
 	}
-	answer := desk.Resolution{ID: o.ID, Charged: new(false), SendAgain: true, By: "ada", Reason: "it hangs"}
+	answer := desk.Resolution{ID: o.ID, Charged: new(false), SendAgain: true, AgainstEvidence: true, By: "ada", Reason: "it hangs"}
 	var refused *command.RefusedError
 	if err := h.runner.Resolve(t.Context(), answer); !errors.As(err, &refused) || !strings.Contains(refused.Reason, o.OrderNo) || !strings.Contains(refused.Reason, "refund") {
 		t.Errorf("%v", err)

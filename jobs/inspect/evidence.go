@@ -496,9 +496,14 @@ func (e *Evidence) unread(of func(ExpiryEvidence) bool) string {
 // chargedMost limits how many items Charged lists; it counts the others.
 const chargedMost = 3
 
-// Charged describes the evidence that the operation was charged: expiries that moved, and
-// orders that no other operation explains. If proxyID is not "", it considers only the
-// expiry of that proxy.
+// delivered reports whether the provider shows the operation's order as delivered by now.
+func (e *Evidence) delivered() bool {
+	return e.order != nil && e.order.Delivery.Complete && e.order.Delivery.Available
+}
+
+// Charged describes the evidence that the operation was charged: expiries that moved, its order if
+// that is delivered, and orders that no other operation explains. If proxyID is not "", it considers
+// only the expiry of that proxy.
 func (e *Evidence) Charged(proxyID string) (shown []string) {
 	return e.charged(func(x ExpiryEvidence) bool { return x.open() && (proxyID == "" || x.ProxyID == proxyID) })
 }
@@ -508,6 +513,9 @@ func (e *Evidence) charged(of func(ExpiryEvidence) bool) (shown []string) {
 		if of(x) && x.Moved != nil && *x.Moved {
 			shown = append(shown, fmt.Sprintf("%s expires %s and expired %s before", x.ProxyID, x.Now.UTC().Format(time.RFC3339), x.Before.UTC().Format(time.RFC3339)))
 		}
+	}
+	if e.delivered() {
+		shown = append(shown, fmt.Sprintf("order %s is delivered", e.OrderNo))
 	}
 	for _, x := range e.Orders {
 		shown = append(shown, fmt.Sprintf("order %s was made %s and no other operation explains it", x.OrderNo, x.CreatedAt.UTC().Format(time.RFC3339)))
@@ -689,7 +697,7 @@ func (e *Evidence) walletText(charged int64) string {
 func (v *Verdict) judgeOrder(e *Evidence, o fact.Operation) {
 	switch n := len(e.Orders); {
 	case e.order != nil:
-		v.judgeItsOrder(*e.order, o.OrderNo)
+		v.judgeItsOrder(e, o.OrderNo)
 	case o.OrderNo != "":
 		v.Text = fmt.Sprintf("Undecided: the provider took it as order %s, and what became of that order is not known", o.OrderNo)
 	case n == 1:
@@ -705,16 +713,16 @@ func (v *Verdict) judgeOrder(e *Evidence, o fact.Operation) {
 }
 
 // judgeItsOrder judges an operation by what the provider shows now of its order.
-func (v *Verdict) judgeItsOrder(o upstream.Order, no string) {
-	d, total, refunded := o.Delivery, "unknown", "none"
+func (v *Verdict) judgeItsOrder(e *Evidence, no string) {
+	o, d, total, refunded := e.order, e.order.Delivery, "unknown", "none"
 	if o.TotalCents != nil {
 		total = fact.Amount(*o.TotalCents, fact.Bounded(o.Currency))
 	}
-	if cents := decide.RefundOf(o); cents > 0 {
+	if cents := decide.RefundOf(*o); cents > 0 {
 		refunded = fact.Amount(cents, fact.Bounded(o.Refund.Currency))
 	}
 	state := fmt.Sprintf("order %s (status %q now): total %s, refund %s, %d of %d delivered", no, fact.Bounded(o.Status), total, refunded, d.DeliveredCount, d.ExpectedCount)
-	if v.Text = "Undecided: " + state; d.Complete && d.Available {
+	if v.Text = "Undecided: " + state; e.delivered() {
 		v.Outcome, v.Text = VerdictCharged, "Likely charged: "+state
 	}
 }
