@@ -225,10 +225,11 @@ func (l *Ledger) Failing() error {
 }
 
 // ReadOnly reports whether the last commit failed because SQLite has opened the file read-only, for
-// example because it could not be written then. That lasts until the ledger is opened again.
+// example because it could not be written then. That lasts until the ledger is opened again. A file
+// that was moved is another case: its failure has an extended code.
 func (l *Ledger) ReadOnly() bool {
 	failure, _ := errors.AsType[sqlite3.Error](l.Failing())
-	return failure.Code == sqlite3.ErrReadonly
+	return failure.ExtendedCode == sqlite3.ErrNoExtended(sqlite3.ErrReadonly)
 }
 
 // WorkingSince returns the start of the writer's present commit. It returns the zero time

@@ -379,14 +379,14 @@ func (a *ledgerFile) moveLedgerAside(why error) error {
 	return err
 }
 
-// reopenReadOnly opens a ledger again that SQLite has opened read-only.
+// reopenReadOnly opens a ledger again that SQLite has opened read-only. A lost ledger stays as it is:
+// to open it would make an empty one.
 func (a *ledgerFile) reopenReadOnly(ctx context.Context) error {
-	if a.closed || !a.Ledger().ReadOnly() {
-		return nil
-	}
-	a.closed = true
-	if err := a.Ledger().Close(); err != nil {
-		a.log.WithError(err).Warn("the ledger that was opened read-only did not close cleanly")
+	if !a.closed && a.unusable() == nil && a.Ledger().ReadOnly() {
+		a.closed = true
+		if err := a.Ledger().Close(); err != nil {
+			a.log.WithError(err).Warn("the ledger that was opened read-only did not close cleanly")
+		}
 	}
 	return a.reopen(ctx)
 }

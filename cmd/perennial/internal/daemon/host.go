@@ -158,7 +158,7 @@ func (h *Host) start(ctx context.Context) (err error) {
 // missingOf returns the name of the check that reports an error of one account: a ledger that cannot
 // be opened, or a secret that cannot be used. It returns "" for any other error.
 func missingOf(err error) string {
-	if _, unopened := errors.AsType[*unopenedError](err); unopened {
+	if _, unopened := errors.AsType[*unopenedError](err); unopened && !errors.Is(err, context.Canceled) {
 		return checkLedger
 	}
 	if _, secret := errors.AsType[*config.Error](err); secret {

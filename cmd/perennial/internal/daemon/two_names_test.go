@@ -82,22 +82,31 @@ func twoNames(t *testing.T, c *config.Config, log *logrus.Logger) {
 	<-done
 }
 
-// A directory stands for every ledger that cannot be opened, such as one that another user owns.
-func TestALedgerThatCannotBeOpenedStopsNoOtherAccount(t *testing.T) {
-	t.Parallel()
+// hostOfTwo starts the accounts a and b.
+func hostOfTwo(t *testing.T, before func(*config.Config)) *Host {
+	t.Helper()
 	_, accounts := threeAccounts(t, []string{"a", "b"})
 	c := &config.Config{DataDir: t.TempDir(), NATS: config.NATS{Listen: "127.0.0.1:0"}, HTTP: config.HTTP{Listen: "127.0.0.1:0"}, Accounts: accounts}
 	c.Defaults()
-	if err := os.Mkdir(c.LedgerPath("a"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	before(c)
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	h, err := Start(t.Context(), c, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer h.Close()
+	t.Cleanup(h.Close)
+	return h
+}
+
+// A directory stands for every ledger that cannot be opened, such as one that another user owns.
+func TestALedgerThatCannotBeOpenedStopsNoOtherAccount(t *testing.T) {
+	t.Parallel()
+	h := hostOfTwo(t, func(c *config.Config) {
+		if err := os.Mkdir(c.LedgerPath("a"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	})
 	if len(h.Accounts) != 1 || h.Accounts[0].Name != "b" || len(h.absent) != 1 || h.absent[0].check.Name != checkLedger {
 		t.Errorf("%+v, absent %+v", h.Accounts, h.absent)
 	}
@@ -106,16 +115,7 @@ func TestALedgerThatCannotBeOpenedStopsNoOtherAccount(t *testing.T) {
 // The check for two names of one provider account then leaves that ledger out.
 func TestALedgerThatCannotBeReadStopsNoOtherAccount(t *testing.T) {
 	t.Parallel()
-	_, accounts := threeAccounts(t, []string{"a", "b"})
-	c := &config.Config{DataDir: t.TempDir(), NATS: config.NATS{Listen: "127.0.0.1:0"}, HTTP: config.HTTP{Listen: "127.0.0.1:0"}, Accounts: accounts}
-	c.Defaults()
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	h, err := Start(t.Context(), c, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close()
+	h := hostOfTwo(t, func(*config.Config) {})
 	of := map[string]*account{}
 	for _, a := range h.Accounts {
 		of[a.Name] = a
@@ -133,5 +133,19 @@ func TestALedgerThatCannotBeReadStopsNoOtherAccount(t *testing.T) {
 	}
 	if err := b.mayBind(t.Context(), fact.Binding{AccountID: "acc_two", Environment: "sandbox"}); err != nil {
 		t.Error(err)
+	}
+}
+
+// Otherwise an account whose ledger could not be opened again at once would wait indefinitely.
+func TestALedgerThatCouldNotBeOpenedAgainIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	file := hostOfTwo(t, func(*config.Config) {}).Accounts[0].file
+	if err := file.Ledger().Close(); err != nil {
+		t.Fatal(err)
+	}
+	file.closed = true
+	before := file.Ledger()
+	if err := file.reopenReadOnly(t.Context()); err != nil || file.closed || file.Ledger() == before {
+		t.Errorf("closed %t: %v", file.closed, err)
 	}
 }
