@@ -6,7 +6,7 @@ var fleetBugs = []bug{
 		old: "return f.WithoutExpiry(ctx, yield)", new: "return nil"},
 	{name: "a failed renewal is tried again after the proxy has expired", in: "plans.backoff", run: "TestAFailedRenewalIsRetriedSooner",
 		old: "if left <= 0 {", new: "if left > 0 || left <= 0 {"},
-	{name: "a proxy that nobody renewed needs nobody", in: "schedules.statuses.Late", run: "TestAProxyThatExpiresSoon",
+	{name: "a proxy that was not renewed in time is not counted", in: "schedules.statuses.Late", run: "TestAProxyThatExpiresSoon",
 		old: "\t\tif late {\n", new: "\t\tif late && n < 0 {\n"},
 	{name: "a failed renewal leaves the forecast", in: "schedules.forecaster.eachDue", run: "TestAForecastCountsAProxyWhose",
 		old: "claimed[p.ProxyID] || p.Renewed {", new: "claimed[p.ProxyID] || p.Unread() {"},

@@ -118,7 +118,7 @@ func TestARepeatedRecordSaysThatNothingWasBooked(t *testing.T) {
 	}
 }
 
-// The reversal of spending is booked as a top-up, but nobody put money into the wallet.
+// The reversal of spending is booked as a top-up, although no money was put into the wallet.
 func TestAReversalOfSpendingIsCalledSpending(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
