@@ -445,11 +445,9 @@ func (d *doctor) readiness(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	for _, a := range v.Accounts {
-		for _, c := range a.Checks {
-			if a.Account == d.account && !c.OK && c.Name != "paused" {
-				d.bad("ready: "+c.Name, c.Detail, "what it says; docs/runbook.md has more (PerennialNotReady)")
-			}
+	for name, detail := range v.Failing(d.account) {
+		if name != "paused" {
+			d.bad("ready: "+name, detail, "what it says; docs/runbook.md has more (PerennialNotReady)")
 		}
 	}
 }

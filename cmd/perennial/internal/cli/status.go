@@ -275,7 +275,8 @@ func (a statusCommands) showAccounts(ctx context.Context) error {
 			return err
 		}
 		if !answered {
-			silent := &exitError{ExitUnreachable, cmp.Or(err, service.ErrNoRunner)}
+			why := one.whyNotReady(ctx)
+			silent := &exitError{ExitUnreachable, cmp.Or(err, why, service.ErrNoRunner)}
 			if one.withLedger(func(ctx context.Context, l *ledger.Ledger, name string) (err error) {
 				v, err = daemon.Summarize(ctx, l, name, time.Now())
 				return err
@@ -283,6 +284,9 @@ func (a statusCommands) showAccounts(ctx context.Context) error {
 				return silent
 			}
 			v.NotReady = "no runner answers"
+			if why != nil {
+				v.NotReady = why.Error()
+			}
 			err = a.printSummary(v)
 			if a.output != "json" {
 				err = errors.Join(err, last.readLedger(ctx, one, account, latest))
@@ -302,6 +306,29 @@ func (a statusCommands) showAccounts(ctx context.Context) error {
 	}
 	_, blank := fmt.Fprintln(a.stdout)
 	return errors.Join(blank, a.printOperations(last, lastShown), err)
+}
+
+// whyNotReady returns the reasons why a process that runs here does not work for the account. It
+// returns nil if there is none.
+func (a *app) whyNotReady(ctx context.Context) error {
+	c, account, err := a.configured()
+	if err != nil {
+		return nil //nolint:nilerr // the caller reports what follows from it
+	}
+	v, err := readReadiness(ctx, c.DataDir)
+	if err != nil {
+		return nil //nolint:nilerr // no process runs here
+	}
+	var reasons []string
+	for _, detail := range v.Failing(account) {
+		if !slices.Contains(reasons, detail) {
+			reasons = append(reasons, detail)
+		}
+	}
+	if len(reasons) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(reasons, "\n"))
 }
 
 func (a statusCommands) printSummary(v verbs.Summary) error {

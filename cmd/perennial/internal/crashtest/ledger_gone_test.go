@@ -114,6 +114,9 @@ func TestADamagedLedgerKeepsNoOtherAccountFromStarting(t *testing.T) {
 		t.Errorf("the metrics do not say that other is not ready: %v\n%s", err, page)
 	}
 	w.mustCLI("renew", "px_1", "--id", "main-works", "--wait", "-a", "main")
+	if out, errs, code := w.cli("status"); code == cli.ExitDone || !strings.Contains(out, "ready, active") || !strings.Contains(errs, "account other: the ledger file") {
+		t.Errorf("status: exit %d\n%s%s", code, out, errs)
+	}
 	run.terminate()
 	w.mustCLI("ledger", "restore", "--from-events", "--replace", "-a", "other")
 	_, line = w.run()

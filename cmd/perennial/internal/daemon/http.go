@@ -169,6 +169,19 @@ type accountReadiness struct {
 	Checks  []check `json:"checks"`
 }
 
+// Failing yields the name and the detail of each check of an account that fails.
+func (r Readiness) Failing(account string) iter.Seq2[string, string] {
+	return func(yield func(name, detail string) bool) {
+		for _, a := range r.Accounts {
+			for _, c := range a.Checks {
+				if a.Account == account && !c.OK && !yield(c.Name, c.Detail) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // readyz returns 200 if every account works, otherwise 503 with the reasons. A request with a
 // foreign host name gets no reasons.
 func (s *httpHost) readyz(w http.ResponseWriter, r *http.Request) {
