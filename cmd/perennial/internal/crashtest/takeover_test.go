@@ -3,6 +3,7 @@
 package crashtest
 
 import (
+	"net/http"
 	"strings"
 	"syscall"
 	"testing"
@@ -46,6 +47,31 @@ func TestAStandbyFollowsAndTakesOver(t *testing.T) {
 	turn(all[40:])
 	p.runs[1] = nil
 	p.sameBooks(all.ids())
+}
+
+// Otherwise a runner that lost its lease during a failing run would page until its next start.
+func TestAStandbyNoLongerReportsTheFailuresOfItsTime(t *testing.T) {
+	t.Parallel()
+	const failed = `perennial_sweep_failed{account="main",schedule="keep"}`
+	p := newPair(t, 4)
+	p.w.configure(p.nats.url(), "schedules:\n  - {name: keep, cron: \"@every 2s\", renew_before: 300h, duration_days: 30}\n")
+	p.w.fault(map[string]any{"method": "GET", "path": "/api/v1/proxies", "fault": "code", "code": "insufficient_scope", "http_status": 403, "times": 1_000_000})
+	p.start(0, "")
+	waitForHTTP(t, p.at[0].HTTP+"/metrics", failed+" 1")
+	p.start(1, "")
+	p.awaitRole(1, "standby")
+	if err := p.runs[0].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	p.w.control(http.MethodDelete, "/faults", nil)
+	p.awaitRole(1, "active")
+	if err := p.runs[0].cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	p.awaitRole(0, "standby")
+	if text, err := p.w.get(p.at[0].HTTP + "/metrics"); err != nil || strings.Contains(text, failed+" 1") {
+		t.Errorf("a standby has %s 1: %v", failed, err)
+	}
 }
 
 // Its NATS users cannot read the heartbeats, so that `nodes` asks the run itself.

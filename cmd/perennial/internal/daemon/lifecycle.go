@@ -532,6 +532,9 @@ func (a *lifecycle) serve(ctx context.Context, lease *lease.Lease) error {
 	if err != nil {
 		return err
 	}
+	// Otherwise checks and metrics would show the state of this time after another runner has the
+	// account. The service ends first, because its handlers use the runner.
+	defer a.update(func(x *current) { x.runner, x.outbox, x.sweeper = nil, nil, nil })
 	defer func() { _ = stop() }()
 	if err := a.bind(ctx, runner); err != nil {
 		return err
