@@ -187,6 +187,27 @@ func TestTrap23AnotherProxyTellsThePriceWhereTheFirstIsDead(t *testing.T) {
 	}
 }
 
+// Otherwise one message with 5,000 unknown ids would cost millions of reads and thousands of
+// operations. A retry asks the provider again.
+func TestUnknownProxiesUnderALimitAreRefusedTogether(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.renew(fmt.Sprintf(`{"id":"none","duration_days":30,"max_total_cents":900,"proxy_ids":["%s"]}`, strings.Join(someIDs("none", 40), `","`)))
+	s := h.await("none", fact.StateRejected)
+	if sent := len(h.facts("operation.sending")); sent != 1 || len(s.Operations) > 3 {
+		t.Errorf("%d requests, %d operations", sent, len(s.Operations))
+	}
+	for _, o := range s.Operations {
+		if o.State == fact.StateRejected && o.Code != "proxy_not_found" && o.Code != fact.CodeDivided {
+			t.Errorf("%+v", o)
+		}
+	}
+	_, err := h.runner.Retry(t.Context(), "none", "ada", "they are listed now")
+	check(t, err)
+	h.until("the provider is asked again", func() bool { return len(h.facts("operation.sending")) > 1 })
+	h.settled(0, 0)
+}
+
 // Renewals of unknown price in review do not block those of other commands, up to a limit.
 func TestReviewsOfUnknownPriceLeaveRoomForOthers(t *testing.T) {
 	t.Parallel()

@@ -23,11 +23,12 @@ type pricing struct {
 }
 
 func (q *pricing) price(ctx context.Context, j *job, p *checked) (decide.Decision, error) {
-	h := decide.Priced{LeftOut: p.leftOut, CeilingCents: j.cmd.MaxTotalCents, LimitCents: q.DailyLimitCents, Released: j.released}
+	h := decide.Priced{LeftOut: p.leftOut, CeilingCents: j.cmd.MaxTotalCents, LimitCents: q.DailyLimitCents, Released: j.released, NotFound: p.unknown}
 	siblings, err := q.Ledger.Operations.OperationsOf(ctx, j.op.CommandID)
 	if err != nil {
 		return decide.Decision{}, err
 	}
+	latest := fact.LatestOf(siblings)
 	for _, o := range siblings {
 		cents := o.ChargedCents
 		if !o.State.Ended() && o.ID != j.op.ID { // may have executed, so count at least its estimate
@@ -36,6 +37,8 @@ func (q *pricing) price(ctx context.Context, j *job, p *checked) (decide.Decisio
 			}
 		}
 		h.CommandCents += cents - o.RefundedCents
+		refused := o.State == fact.StateRejected && o.Code == string(upstream.CodeProxyNotFound) && !latest.Superseded(o)
+		h.NotFoundBefore = h.NotFoundBefore || refused && !o.UpdatedAt.Before(j.op.AcceptedAt)
 	}
 	if err := q.readPrices(ctx, j, p.ids, &h); err != nil {
 		return decide.Decision{}, err

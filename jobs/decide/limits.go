@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"perennial/ledger/fact"
@@ -33,6 +34,10 @@ type Priced struct {
 	// operations with an unknown outcome. UnpricedSiblings counts operations of unknown price
 	// that belong to the same command.
 	UnpricedUnderWay, UnpricedOpen, UnpricedSiblings int64
+	// NotFound has the proxies that a read has just not found. NotFoundBefore says that the provider
+	// has refused another operation of the command as proxy_not_found since this one was accepted.
+	NotFound       []string
+	NotFoundBefore bool
 }
 
 // unpricedMost limits, per day and per command, the operations whose price and outcome are both
@@ -122,7 +127,12 @@ func decideUnreadable(op Operation, h Priced, p Price) Decision {
 // the limit. stop is false if the operation may be sent.
 func withoutPrice(op Operation, h Priced, id string) (d Decision, stop bool) {
 	known := "the price of proxy " + id + " is not known, so "
+	unknown := h.unknown()
 	switch {
+	case op.Ambiguous == 0 && h.NotFoundBefore && len(unknown) == len(h.Prices):
+		return refusedBefore(op, h.LeftOut, upstream.CodeProxyNotFound, "the provider shows none of its proxies, and has refused others of the command as unknown: nothing was sent"), true
+	case op.Ambiguous == 0 && h.NotFoundBefore && len(unknown) > 0:
+		return divided(op, h, unknown, "the provider does not show some of its proxies, and has refused others of the command as unknown"), true
 	case h.CeilingCents > 0 && h.UnpricedSiblings >= unpricedMost:
 		return refusedBefore(op, h.LeftOut, fact.CodeCeiling, fmt.Sprintf(
 			"%smax_total_cents cannot be kept, and what %d others of the command cost is not known either: nothing was sent", known, h.UnpricedSiblings)), true
@@ -136,6 +146,17 @@ func withoutPrice(op Operation, h Priced, id string) (d Decision, stop bool) {
 		}), true
 	}
 	return divided(op, h, map[string]bool{id: true}, known+"it is renewed first and tells the price of the others"), true
+}
+
+// unknown returns the proxies without a price that a read has just not found.
+func (h Priced) unknown() map[string]bool {
+	all := map[string]bool{}
+	for _, p := range h.Prices {
+		if slices.Contains(h.NotFound, p.Of) && !h.price(p).Known() {
+			all[p.Of] = true
+		}
+	}
+	return all
 }
 
 // An unsent operation is replaced with two: one for the proxies in first, one for the rest.
