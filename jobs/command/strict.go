@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 	"unicode/utf8"
@@ -102,11 +103,24 @@ func knownFields(wrong *jsonv2.SemanticError) string {
 // field must be.
 func readable(wrong *jsonv2.SemanticError) error {
 	field := fieldPath(wrong.JSONPointer)
-	if wrong.Err != nil && wrong.JSONKind == '"' {
+	must := words(wrong.GoType)
+	switch {
+	case wrong.Err != nil && wrong.JSONKind == '"' && must == anInstant:
+		return fmt.Errorf("field %q must be %s", field, must)
+	case wrong.Err != nil && wrong.JSONKind == '"':
 		return fmt.Errorf("field %q: %w", field, wrong.Err)
+	case wrong.JSONKind == '0' && must == aWholeNumber:
+		return fmt.Errorf("field %q must be %s, without a point or an exponent, and at most %d", field, must, math.MaxInt64)
 	}
-	return fmt.Errorf("field %q is a JSON %s and must be %s", field, wrong.JSONKind, words(wrong.GoType))
+	return fmt.Errorf("field %q is %s and must be %s", field, jsonKinds[wrong.JSONKind], must)
 }
+
+var jsonKinds = map[jsontext.Kind]string{'n': "null", 't': "true", 'f': "false", '"': "text", '0': "a number", '{': "an object", '[': "a list"}
+
+const (
+	aWholeNumber = "a whole number"
+	anInstant    = "an instant as 2026-11-25T00:00:00Z"
+)
 
 // fieldPath formats a JSON pointer as a field path, such as items[0].quantity.
 func fieldPath(p jsontext.Pointer) string {
@@ -132,7 +146,9 @@ func words(t reflect.Type) string {
 	case t == nil:
 		return "something else"
 	case t.Kind() == reflect.Int64, t.Kind() == reflect.Int:
-		return "a whole number"
+		return aWholeNumber
+	case t.Kind() == reflect.Uint64:
+		return "a whole number, 0 or more"
 	case t.Kind() == reflect.Bool:
 		return "true or false"
 	case t.Kind() == reflect.String:
@@ -142,5 +158,5 @@ func words(t reflect.Type) string {
 	case t.Kind() == reflect.Map || t.Kind() == reflect.Struct && t.Name() != "Time":
 		return "an object"
 	}
-	return "an instant as 2026-11-25T00:00:00Z"
+	return anInstant
 }

@@ -70,6 +70,13 @@ func TestAnUnknownIDIsNotFoundByEveryVerb(t *testing.T) {
 			}
 		}
 	}
+	for request, says := range map[string]string{`status {}`: "say one of id", `proxy {"proxy_id":"never"}`: "there is no proxy", `dead-requeue {"seq":-1,` + signed + `}`: "must be a whole number, 0 or more"} {
+		verb, body, _ := strings.Cut(request, " ")
+		answer, err := nc.Request("perennial.svc.main."+verb, []byte(body), patience)
+		if err != nil || !strings.Contains(string(answer.Data), says) {
+			t.Errorf("%s: %v %s", request, err, answer.Data)
+		}
+	}
 	for verb, metadata := range described(t, nc) {
 		takes := false
 		for _, field := range []string{`"id"`, `"schedule"`, `"plan"`, `"proxy_ids"`, `"proxy_id"`} {

@@ -82,6 +82,9 @@ func (a answers) verbs() []service.Verb {
 
 func (a answers) status(ctx context.Context, q verbs.OperatorRequest) (inspect.CommandStatus, error) {
 	id, as := q.Of()
+	if id == "" {
+		return inspect.CommandStatus{}, &service.Error{Code: "bad_request", Description: "say one of id, command_id and operation_id"}
+	}
 	s, err := inspect.StatusAs(ctx, a.Ledger(), id, as)
 	if errors.Is(err, ledger.ErrNotFound) {
 		err = cmp.Or(a.inLetter(ctx, id), err)

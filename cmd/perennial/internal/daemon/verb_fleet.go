@@ -19,6 +19,7 @@ import (
 	"perennial/ledger/sleep"
 	"perennial/ledger/tables"
 	"perennial/queue/publish"
+	"perennial/queue/service"
 	"perennial/schedules"
 	"perennial/schedules/plans"
 	"perennial/upstream"
@@ -57,7 +58,7 @@ func (a answers) proxy(ctx context.Context, q verbs.ProxyRequest) (out verbs.Pro
 		return out, err
 	}
 	if !from.Listed && len(out.Renewals) == 0 && out.BoughtBy == "" {
-		return out, fmt.Errorf("proxy %.80q: %w", q.ProxyID, ledger.ErrNotFound)
+		return out, &service.Error{Code: CodeNotFound, Description: fmt.Sprintf("there is no proxy %.80q: no listing, order or renewal of this account names it", q.ProxyID)}
 	}
 	from.Renewals = out.Renewals
 	if from.Paused, err = inspect.PausedRenewals(ctx, l); err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // open is the routes that need no login. All others are locked.
-var open = []string{"GET /static/", "GET /static/vendor/{file}", "GET /login", "POST /login"}
+var open = []string{"GET /static/{file}", "GET /static/vendor/{file}", "GET /login", "POST /login"}
 
 type door struct{ pattern, method, path string }
 
@@ -22,7 +22,7 @@ type door struct{ pattern, method, path string }
 func allDoors(s *Server) (all []door) {
 	for _, pattern := range s.patterns {
 		method, path, _ := strings.Cut(pattern, " ")
-		path = strings.NewReplacer("/static/vendor/{file}", "/static/vendor/uPlot.esm.js", "{account}", "main", "{$}", "", "/static/", "/static/page.css").Replace(path)
+		path = strings.NewReplacer("/static/vendor/{file}", "/static/vendor/uPlot.esm.js", "{account}", "main", "{$}", "", "/static/{file}", "/static/page.css").Replace(path)
 		if !strings.Contains(path, "{what}") {
 			all = append(all, door{pattern, method, path})
 			continue

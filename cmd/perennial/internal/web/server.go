@@ -10,7 +10,6 @@ import (
 	"embed"
 	"encoding/hex"
 	"errors"
-	"io/fs"
 	"iter"
 	"net"
 	"net/http"
@@ -123,8 +122,9 @@ func New(c Config) *Server {
 		s.patterns = append(s.patterns, pattern)
 		mux.HandleFunc(pattern, h)
 	}
-	static, _ := fs.Sub(embedded, "static") // cannot fail, because the directory is compiled in
-	route("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)).ServeHTTP)
+	route("GET /static/{file}", func(w http.ResponseWriter, r *http.Request) {
+		http.ServeFileFS(w, r, embedded, "static/"+r.PathValue("file"))
+	})
 	route("GET /static/vendor/{file}", serveVendored)
 	route("GET /login", auth.loginPage)
 	route("POST /login", auth.login)

@@ -46,7 +46,9 @@ func TestVendoredFilesAreAsPublished(t *testing.T) {
 	if len(sums) > 0 {
 		t.Errorf("not there: %v", sums)
 	}
-	if code, _, _ := h.get("/static/vendor/none.js"); code != http.StatusNotFound {
-		t.Errorf("a file that there is not: %d", code)
+	for _, path := range []string{"/static/vendor/none.js", "/static/", "/static/vendor", "/static/none.js"} {
+		if code, _, _ := h.get(path); code != http.StatusNotFound {
+			t.Errorf("%s: %d", path, code)
+		}
 	}
 }
