@@ -375,7 +375,8 @@ func (a ledgerCommands) printFile(v ledger.Verified, err error, file, words stri
 
 // verified is the JSON output of `ledger verify`.
 type verified struct {
-	OK bool `json:"ok"`
+	OK      bool   `json:"ok"`
+	Account string `json:"account,omitempty"` // if there are several
 	ledger.Verified
 	*ledger.Against
 
@@ -397,19 +398,26 @@ func (a ledgerCommands) ledgerVerify() *cobra.Command {
 				return a.verify(ctx, l, args[0], args[0], p)
 			})
 		}
-		return a.withLedgerAs(anySchema, func(ctx context.Context, l *ledger.Ledger, account string) error {
-			c, err := config.Load(a.configFile)
-			if err != nil {
-				return err
-			}
-			return a.verify(ctx, l, c.LedgerPath(account), "account "+account, p)
-		})(ctx, args)
+		if len(p.archives) > 0 || len(p.expect) > 0 { // they are of one account
+			return a.verifyAccount(ctx, p)
+		}
+		return a.eachAccount(ctx, func(one *app, _ string) error { return ledgerCommands{one}.verifyAccount(ctx, p) })
 	})
 	c.Flags().StringArrayVar(&p.archives, "archive", nil, "an archive to include; repeat the flag for several archives, oldest first")
 	c.Flags().BoolVar(&p.against, "against-events", false, "compare every row with its published event")
 	c.Flags().StringVar(&p.temp, "temp", "", "directory for the second ledger that verification builds (default: the directory of the ledger, or TMPDIR if that directory is read-only)")
 	c.Flags().StringArrayVar(&p.expect, "expect", nil, "a journal head, SEQ:HASH, that was kept elsewhere and that the ledger must contain; may be repeated")
 	return c
+}
+
+func (a ledgerCommands) verifyAccount(ctx context.Context, p proof) error {
+	return a.withLedgerAs(anySchema, func(ctx context.Context, l *ledger.Ledger, account string) error {
+		c, err := config.Load(a.configFile)
+		if err != nil {
+			return err
+		}
+		return a.verify(ctx, l, c.LedgerPath(account), "account "+account, p)
+	})(ctx, nil)
 }
 
 // isSQLite returns an error if a file is not an SQLite database. Without this check, such a
@@ -482,7 +490,7 @@ func (a ledgerCommands) verify(ctx context.Context, l *ledger.Ledger, file, name
 	if err != nil {
 		return a.broken(err)
 	}
-	out := verified{OK: true, Verified: v, Expected: len(expected)}
+	out := verified{OK: true, Account: a.account, Verified: v, Expected: len(expected)}
 	if p.against {
 		if out.Against, err = a.verifyAgainst(ctx, l); err != nil {
 			return a.broken(err)

@@ -118,6 +118,9 @@ func TestADamagedLedgerKeepsNoOtherAccountFromStarting(t *testing.T) {
 		t.Errorf("status: exit %d\n%s%s", code, out, errs)
 	}
 	run.terminate()
+	if out, errs, code := w.cli("ledger", "verify"); code != cli.ExitPartly || !strings.Contains(out, "account main: ") || !strings.Contains(errs, "account other: the ledger file") {
+		t.Errorf("verify of all accounts: exit %d\n%s%s", code, out, errs)
+	}
 	w.mustCLI("ledger", "restore", "--from-events", "--replace", "-a", "other")
 	_, line = w.run()
 	w.readySays(line, ready)
