@@ -155,7 +155,7 @@ func expiryIsKnown(ctx context.Context, l *ledger.Ledger, p upstream.Proxy, rest
 	if err != nil || p.ExpiresAt == nil || known.ExpiresAt == nil {
 		return true, err
 	}
-	days, err := l.Operations.RenewedDays(ctx, p.ProxyID, known.SeenAt)
+	days, err := l.Operations.RenewedDays(ctx, p.ProxyID, known.SeenAt, *known.ExpiresAt)
 	if p.ExpiresAt.After(known.ExpiresAt.AddDate(0, 0, int(days)).Add(fact.ExpiryTolerance)) {
 		found.add("proxy " + p.ProxyID + ", which expires later than the ledger's renewals explain")
 	}

@@ -265,9 +265,11 @@ func (l *Operations) HasOrder(ctx context.Context, orderNo string) (bool, error)
 	return sqlite.Found(l.row(ctx, `SELECT count(*) FROM operations WHERE order_no = +? AND order_no <> ''`, orderNo))
 }
 
-// RenewedDays returns by how many days the renewals that settled since an instant have
-// extended a proxy. Unresolved renewals count.
-func (l *Operations) RenewedDays(ctx context.Context, proxyID string, since time.Time) (int64, error) {
+// RenewedDays returns by how many days renewals have extended a proxy beyond an expiry that a
+// read showed. A renewal counts if it settled since the read or paid for that expiry, because a
+// read may show an expiry from before a renewal that has settled. Unresolved renewals count.
+func (l *Operations) RenewedDays(ctx context.Context, proxyID string, read, expiry time.Time) (int64, error) {
 	return sqlite.Value[int64](l.row(ctx, `SELECT coalesce(sum(duration_days), 0) FROM lines
-		WHERE proxy_id = ? AND settled_at >= ? AND state IN ('succeeded', 'charged', 'unresolved')`, proxyID, sqlite.Micros(since)))
+		WHERE proxy_id = ? AND (settled_at >= ? OR abs(observed_expires_at - ?)`+IsNoMove+`) AND state IN ('succeeded', 'charged', 'unresolved')`,
+		proxyID, sqlite.Micros(read), sqlite.Micros(expiry)))
 }
