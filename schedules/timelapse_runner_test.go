@@ -108,11 +108,26 @@ func (y *year) carry(w work) {
 		d := decide.Decide(decide.Operation{Operation: op, Labels: w.cmd.Labels, ProxyIDs: ids, DurationDays: w.cmd.DurationDays, Binding: y.binding},
 			decide.Replied{Moment: decide.Moment{Now: y.watch.Now()}, Reply: reply})
 		if !y.record(op, d, observed) {
+			for _, half := range split(d) {
+				if !y.operation(half.OperationID).State.Ended() {
+					y.carry(work{half.OperationID, w.cmd, half.ProxyIDs})
+				}
+			}
 			return
 		}
 		y.ambiguous++
 	}
 	y.t.Fatalf("operation %s does not end", w.id)
+}
+
+// split returns the operations that replace a refused one.
+func split(d decide.Decision) []fact.Planned {
+	for _, f := range d.Facts {
+		if refused, ok := f.(fact.CommandRejected); ok {
+			return refused.SplitInto
+		}
+	}
+	return nil
 }
 
 // record appends a decision, and reports whether the operation is retried.
@@ -166,7 +181,7 @@ func (y *year) precheck(w work, ref fact.Ref) (ids []string, observed map[string
 		p, err := y.client.Proxy(y.t.Context(), id)
 		check(y.t, err)
 		check(y.t, y.ledger.Write(y.t.Context(), func(tx *ledger.Tx) error { return tx.Observe(0, listing.Seen(p, y.watch.Now())) }))
-		if p.ExpiresAt == nil || !p.ExpiresAt.Equal(w.cmd.ExpectExpiresAt[id]) {
+		if p.ExpiresAt == nil || !fact.SameExpiry(*p.ExpiresAt, w.cmd.ExpectExpiresAt[id]) {
 			skipped = append(skipped, fact.ProxySkipped{Ref: ref, ProxyID: id, Reason: "its expiry has moved since it was planned", ExpiresAt: p.ExpiresAt})
 			continue
 		}

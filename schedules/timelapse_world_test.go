@@ -1,7 +1,6 @@
 package schedules
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -173,7 +173,14 @@ func (y *year) topUp() {
 
 func (y *year) control(path, body string) {
 	y.t.Helper()
-	response, err := http.Post(y.server.ControlURL()+path, "application/json", bytes.NewReader([]byte(body)))
+	y.request(http.MethodPost, path, body)
+}
+
+func (y *year) request(method, path, body string) {
+	y.t.Helper()
+	r, err := http.NewRequestWithContext(y.t.Context(), method, y.server.ControlURL()+path, strings.NewReader(body))
+	check(y.t, err)
+	response, err := http.DefaultClient.Do(r)
 	check(y.t, err)
 	check(y.t, response.Body.Close())
 	http.DefaultClient.CloseIdleConnections()
@@ -245,6 +252,7 @@ func (y *year) renewByHand() {
 	if chosen != "" {
 		id = chosen // probably a proxy that the run has just planned
 	}
+	y.request(http.MethodDelete, "/faults", "") // one may be set for a command that was then not sent
 	reply := y.client.Post(y.t.Context(), upstream.Write{
 		Kind: upstream.WriteRenewal, Key: key, Body: []byte(fmt.Sprintf(`{"proxy_ids":[%q],"duration_days":30}`, id)), Timestamp: y.watch.Now(),
 	})
