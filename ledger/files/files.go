@@ -213,13 +213,17 @@ func notRegular(path string, info fs.FileInfo) error {
 const writableByOthers = 0o022
 
 // OwnDirectory creates a missing directory that only this user may enter. If the directory
-// exists and its group or others may write it, OwnDirectory returns an error, because they
-// could have changed its content. It does not check the owner, and does not change the
-// permission to read.
+// exists, it returns the error of [CheckOwn].
 func OwnDirectory(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
+	return CheckOwn(dir)
+}
+
+// CheckOwn returns an error if the group or others may write a directory, because they could have
+// changed its content. It does not check the owner.
+func CheckOwn(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return err

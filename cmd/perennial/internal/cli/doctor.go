@@ -447,7 +447,7 @@ func (d *doctor) readiness(ctx context.Context) {
 	}
 	for name, detail := range v.Failing(d.account) {
 		if name != "paused" {
-			d.bad("ready: "+name, detail, "what it says; docs/runbook.md has more (PerennialNotReady)")
+			d.bad("ready: "+name, detail, "see PerennialNotReady in docs/runbook.md")
 		}
 	}
 }
@@ -456,6 +456,9 @@ func (d *doctor) disk(ctx context.Context) {
 	dir := d.config.DataDir
 	for !config.Exists(dir) && filepath.Dir(dir) != dir {
 		dir = filepath.Dir(dir)
+	}
+	if dir == d.config.DataDir {
+		d.failed("data_dir", files.CheckOwn(dir), "chmod go-w "+dir+": `perennial run` does not start with it")
 	}
 	free, err := files.Free(dir)
 	if d.failed("disk", err, "choose a data_dir that exists, or can be made") {
@@ -467,7 +470,7 @@ func (d *doctor) disk(ctx context.Context) {
 		_ = probe.Close()
 		_ = os.Remove(probe.Name())
 		if free < diskWanted {
-			d.bad("disk", humanize.IBytes(uint64(free))+" free in "+dir, "make room: nothing is sent when the ledger cannot be written")
+			d.bad("disk", fmt.Sprintf("%s free in %s, less than %s", humanize.IBytes(uint64(free)), dir, humanize.IBytes(diskWanted)), "make room: nothing is sent when the ledger cannot be written")
 		} else {
 			d.ok("disk", "%s free in %s", humanize.IBytes(uint64(free)), dir)
 		}
@@ -755,7 +758,7 @@ func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 		return
 	}
 	if last, err := l.Fleet.Listing(ctx); err == nil && last.Finished.IsZero() {
-		d.warn("schedules", "no listing of the proxies has ended yet, so what no schedule renews is not known", "start `perennial run`, and look again")
+		d.warn("schedules", "no listing of the proxies has ended yet, so what no schedule renews is not known", "look again after the first listing of the runner that leads (`perennial runners`)")
 		return
 	}
 	for _, s := range own {

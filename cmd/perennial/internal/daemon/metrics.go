@@ -87,10 +87,10 @@ var (
 	lagNow         = read(gauge, "lag_rows", "Lag of a standby, in rows of the events stream; 0 on the leader.")
 	roleNow        = read(gauge, "role", "1 for the runner's role in the account: active (the leader) or standby.", "role")
 	readyNow       = read(gauge, "ready", "1 if the account is ready.")
-	expiringNow    = read(gauge, "proxies_expiring", "Listed proxies that expire within a time. 0s: already expired. any: all with an expiry. Absent before the first complete listing.", "within")
-	unlistedNow    = read(gauge, "proxies_unlisted", "Known proxies that are missing from complete listings; schedules still renew them.")
+	expiringNow    = read(gauge, "proxies_expiring", "Listed proxies that expire within a time. 0s: already expired. any: all with an expiry. Absent on a standby, and before the first complete listing.", "within")
+	unlistedNow    = read(gauge, "proxies_unlisted", "Known proxies that are missing from complete listings; schedules still renew them. Absent on a standby.")
 	uncoveredNow   = read(gauge, "proxies_uncovered", "Proxies that no schedule matches, or whose expiry is not known, at the last complete listing; absent before the first listing.")
-	unusableNow    = read(gauge, "proxies_unusable", "Unreadable entries of the last listing; schedules do not renew these proxies.")
+	unusableNow    = read(gauge, "proxies_unusable", "Unreadable entries of the last listing; schedules do not renew these proxies. Absent on a standby.")
 	listingLost    = read(gauge, "listing_lost", "Proxies missing from the last listing, if they reach listing_loss_percent and listing_loss_min; else 0.")
 	windowLeft     = read(gauge, "ambiguous_window_seconds", "How much longer the oldest operation of unknown outcome is retried; at 0 it needs review. Absent if there is none.")
 	sizeNow        = read(gauge, "ledger_bytes", "Bytes of the ledger file and of its write-ahead log.", "file")
@@ -296,6 +296,9 @@ var spans = []struct {
 // measureFleet sets the metrics of the proxies. It measures their remaining time with the
 // provider's clock.
 func (a gauges) measureFleet(ctx context.Context, set setter) error {
+	if a.role() == cluster.RoleStandby {
+		return nil // its proxies are those of an earlier listing
+	}
 	if last, err := a.Ledger().Fleet.Listing(ctx); err != nil || last.Finished.IsZero() {
 		return err // before the first listing, the count is unknown, not zero
 	}
