@@ -192,7 +192,9 @@ func TestTrap23AnotherProxyTellsThePriceWhereTheFirstIsDead(t *testing.T) {
 func TestUnknownProxiesUnderALimitAreRefusedTogether(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
-	h.renew(fmt.Sprintf(`{"id":"none","duration_days":30,"max_total_cents":900,"proxy_ids":["%s"]}`, strings.Join(someIDs("none", 40), `","`)))
+	ids, err := json.Marshal(someIDs("none", 40))
+	check(t, err)
+	h.renew(`{"id":"none","duration_days":30,"max_total_cents":900,"proxy_ids":` + string(ids) + `}`)
 	s := h.await("none", fact.StateRejected)
 	if sent := len(h.facts("operation.sending")); sent != 1 || len(s.Operations) > 3 {
 		t.Errorf("%d requests, %d operations", sent, len(s.Operations))
@@ -202,7 +204,7 @@ func TestUnknownProxiesUnderALimitAreRefusedTogether(t *testing.T) {
 			t.Errorf("%+v", o)
 		}
 	}
-	_, err := h.runner.Retry(t.Context(), "none", "ada", "they are listed now")
+	_, err = h.runner.Retry(t.Context(), "none", "ada", "they are listed now")
 	check(t, err)
 	h.until("the provider is asked again", func() bool { return len(h.facts("operation.sending")) > 1 })
 	h.settled(0, 0)

@@ -112,10 +112,10 @@ func readable(wrong *jsonv2.SemanticError) error {
 	case wrong.JSONKind == '0' && must == aWholeNumber:
 		return fmt.Errorf("field %q must be %s, without a point or an exponent, and at most %d", field, must, math.MaxInt64)
 	}
-	return fmt.Errorf("field %q is %s and must be %s", field, jsonKinds[wrong.JSONKind], must)
+	return fmt.Errorf("field %q is %s and must be %s", field, jsonKinds[byte(wrong.JSONKind)], must)
 }
 
-var jsonKinds = map[jsontext.Kind]string{'n': "null", 't': "true", 'f': "false", '"': "text", '0': "a number", '{': "an object", '[': "a list"}
+var jsonKinds = map[byte]string{'n': "null", 't': "true", 'f': "false", '"': "text", '0': "a number", '{': "an object", '[': "a list"}
 
 const (
 	aWholeNumber = "a whole number"
