@@ -25,6 +25,8 @@ var boundBugs = []bug{
 		old: "type = 'operation.resolved' AND", new: "type = 'account.paused' AND"},
 	{name: "one unreadable ledger stops another account", in: "daemon.lifecycle.mayBind", run: "TestALedgerThatCannotBeRead",
 		old: "\t\t\tb = other.wanted\n", new: "\t\t\treturn err\n"},
+	{trap: 13, name: "a late read forgets the renewal before it", in: "tables.Operations.RenewedDays",
+		old: "(settled_at >= ? OR abs(observed_expires_at - ?)`+IsNoMove+`)", new: "(settled_at >= ? OR ? < 0)"},
 	{trap: 13, name: "a body stored before the backup passes for the lost one", in: "decide.Operation.Presumed",
 		old: " || o.OnlyPresumed }", new: " }"},
 	{trap: 13, name: "an order of the lost time proves no charge", in: "fact.Operation.MaybeSentAt",

@@ -6,6 +6,8 @@ var runnerBugs = []bug{
 		old: "q.missed.Store(&err)", new: "_ = err"},
 	{trap: 13, name: "what cannot be read keeps a restored account paused", in: "jobs.recovery.takeUp",
 		old: "\t\t\t\tr.loader.miss(err)\n", new: "\t\t\t\treturn err\n"},
+	{name: "each unknown proxy is sent alone", in: "jobs.pricing.price", run: "TestUnknownProxiesUnderALimit",
+		old: "h.NotFoundBefore = h.NotFoundBefore || refused", new: "h.NotFoundBefore = h.NotFoundBefore && refused"},
 	{name: "an unknown charge is zero", in: "inspect.OperationStatus.amountText", run: "TestWhatIsNotBooked",
 		old: "case o.State == fact.StateReview || o.Ambiguous > 0:", new: "case o.State == \"\":"},
 	{trap: 2, name: "a wrong clock sends again", in: "jobs.attempts.due",
