@@ -24,7 +24,7 @@ var (
 
 func defaultSeeds() int {
 	if testrun.Check {
-		return 4_000
+		return 3_000
 	}
 	return 200
 }
