@@ -166,6 +166,12 @@ func (y *year) topUp() {
 	if y.steps%month != 0 || y.steps == 4*month || y.steps == 9*month {
 		return
 	}
+	y.fill()
+}
+
+// fill adds a month's money to the wallet.
+func (y *year) fill() {
+	y.t.Helper()
 	cents := y.fixture.Accounts[0].Wallet.SandboxCents
 	y.control("/wallet", fmt.Sprintf(`{"account_id":%q,"environment":"sandbox","add_cents":%d}`, sandbox.DemoAccountID, cents))
 	y.append(fact.LedgerRecorded{Movement: "top-up", AmountCents: cents, By: "ada", Reason: "the month"})
