@@ -30,10 +30,11 @@ func (r *recovery) letPlan() {
 // verifyAfterRestore reads the provider's lists and ends the pause after a restore if the
 // ledger accounts for everything in them. The pause exists because a restored ledger may lack
 // requests that were sent after its last row. If there are findings, verifyAfterRestore writes
-// them into the pause, and reads again after each answered review.
+// them into the pause, and reads again after each answered review, and after strangeFirst to
+// strangeMost, because a read may lag.
 func (r *recovery) verifyAfterRestore(ctx context.Context) error {
 	paused, ok := r.pauses.restored()
-	retry := sleep.Doubling(probeFirst, probeMost)
+	retry, strangeAgain := sleep.Doubling(probeFirst, probeMost), sleep.Doubling(strangeFirst, strangeMost)
 	for ok {
 		answers := r.answers.Load()
 		strange, err := r.findUnaccounted(ctx, paused.Since)
@@ -55,7 +56,7 @@ func (r *recovery) verifyAfterRestore(ctx context.Context) error {
 			}
 		default:
 			r.stayPaused(ctx, paused, strange)
-			if err := r.untilAnswered(ctx, answers); err != nil {
+			if err := r.untilAnswered(ctx, answers, r.Clock().Add(strangeAgain.Next())); err != nil {
 				return err
 			}
 			paused, ok = r.pauses.restored()
@@ -65,8 +66,15 @@ func (r *recovery) verifyAfterRestore(ctx context.Context) error {
 	return nil
 }
 
-func (r *recovery) untilAnswered(ctx context.Context, answers int64) error {
-	for r.answers.Load() == answers {
+// Waits between reads after a restore, while something is not explained.
+const (
+	strangeFirst = 5 * time.Minute
+	strangeMost  = time.Hour
+)
+
+// untilAnswered waits until a review is answered, the pause ends, or the clock shows at.
+func (r *recovery) untilAnswered(ctx context.Context, answers int64, at time.Time) error {
+	for r.answers.Load() == answers && r.Clock().Before(at) {
 		if _, paused := r.pauses.restored(); !paused {
 			return nil
 		}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -354,6 +355,37 @@ func TestTrap13UnreadableListsKeepThePauseAndAreReread(t *testing.T) {
 	h.restore(backup)
 	h.awaitResumed()
 	h.settled(1200, 0)
+}
+
+// foretelling is a provider whose lists show a later expiry while ahead is true.
+type foretelling struct {
+	*upstream.Client
+
+	ahead *atomic.Bool
+}
+
+func (p foretelling) ProxiesPage(ctx context.Context, r upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+	page, err := p.Client.ProxiesPage(ctx, r)
+	for i, x := range page.Items {
+		if p.ahead.Load() && x.ExpiresAt != nil {
+			page.Items[i].ExpiresAt = new(x.ExpiresAt.AddDate(0, 0, 30))
+		}
+	}
+	return page, err
+}
+
+// A read that lags, or a record of what was spent elsewhere, may explain a difference later.
+func TestTrap13WhatIsStrangeIsReadAgainLater(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.observe()
+	var ahead atomic.Bool
+	ahead.Store(true)
+	h.restore(h.backup(), func(c *Config) { c.Provider = foretelling{h.client, &ahead} })
+	h.awaitStrange("proxy px_1")
+	ahead.Store(false)
+	h.ahead.Store(int64(strangeFirst + time.Second))
+	h.awaitResumed()
 }
 
 // Jobs that were queued before the pause ended would be sent as if never sent, or fail.

@@ -27,6 +27,8 @@ var boundBugs = []bug{
 		old: "\t\t\tb = other.wanted\n", new: "\t\t\treturn err\n"},
 	{trap: 13, name: "a late read forgets the renewal before it", in: "tables.Operations.RenewedDays",
 		old: "(settled_at >= ? OR abs(observed_expires_at - ?)`+IsNoMove+`)", new: "(settled_at >= ? OR ? < 0)"},
+	{trap: 13, name: "what is strange after a restore is read once", in: "jobs.recovery.untilAnswered",
+		old: "&& r.Clock().Before(at) {", new: "&& at.Unix() > 0 {"},
 	{trap: 13, name: "a body stored before the backup passes for the lost one", in: "decide.Operation.Presumed",
 		old: " || o.OnlyPresumed }", new: " }"},
 	{trap: 13, name: "an order of the lost time proves no charge", in: "fact.Operation.MaybeSentAt",
