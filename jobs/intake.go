@@ -398,7 +398,7 @@ func (in *intaker) accept(tx *ledger.Tx, a *arrival) error {
 	if a.invalid != nil {
 		return a.refuse(tx, fact.RejectedInvalid, a.invalid.Reason)
 	}
-	if a.cmd.NotAfter != nil && tx.Now().After(*a.cmd.NotAfter) {
+	if a.cmd.NotAfter != nil && tx.Now().After(*a.cmd.NotAfter) && !in.pauses.mayRepeat(tx.Now()) {
 		return a.refuse(tx, "not_after", "not_after had passed when the command came: nothing was sent")
 	}
 	return in.acceptNew(tx, a)
@@ -467,10 +467,14 @@ func (in *intaker) acceptNew(tx *ledger.Tx, a *arrival) error {
 	if err != nil {
 		return err
 	}
-	made, err := tx.Accept(fact.CommandAccepted{
+	accepted := fact.CommandAccepted{
 		Ref: a.ref(), Kind: a.kind, ContentHash: a.hash, Content: a.content,
 		DurationDays: a.cmd.DurationDays, Operations: planned, ReplyTo: a.inbox, StreamSequence: a.msg.StreamSequence,
-	}, fact.Skipped(a.ref(), skipped, "other operations hold them")...)
+	}
+	if lost := in.pauses.presumedAt(tx.Now()); lost != nil {
+		atOnce, accepted.PresumeSentBy, accepted.PresumedSentAt = false, lost.appID, new(lost.sentAt(tx.Now()))
+	}
+	made, err := tx.Accept(accepted, fact.Skipped(a.ref(), skipped, "other operations hold them")...)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"perennial/jobs/decide"
@@ -31,6 +32,8 @@ type pauses struct {
 	// closed is true while the wallet is read. Meanwhile no new request that charges is sent.
 	// closed is not a pause: no fact records it, and no probe ends it.
 	closed bool
+
+	lost atomic.Pointer[lostTime] // nil unless an operator resumed the account in doubt
 }
 
 type pauseKey struct{ scope, cause string }
@@ -47,7 +50,56 @@ func (p *pauses) load(ctx context.Context, l *ledger.Ledger) error {
 	for _, x := range stored {
 		p.put(x)
 	}
+	f, at, err := l.Operations.Resumed(ctx)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		p.doubt(f, at)
+	}
+	return err
+}
+
+// keysKept is how long the provider keeps the key of a completed request (customer-api.md,
+// Idempotency). A command may repeat a request of the lost time for so long after the resume.
+const keysKept = 24 * time.Hour
+
+// lostTime is the time of which a restored ledger may have lost requests. Commands that arrive
+// before until may repeat such a request.
+type lostTime struct {
+	since, until time.Time
+	appID        string
+}
+
+// doubt notes that an operator resumes the account although the lost time is not explained.
+func (p *pauses) doubt(f fact.AccountResumed, at time.Time) {
+	p.lost.Store(&lostTime{*f.LostSince, at.Add(keysKept), f.PresumeSentBy})
+}
+
+// mayRepeat reports whether a command that arrives now may repeat a request that a restored ledger
+// has lost.
+func (p *pauses) mayRepeat(now time.Time) bool {
+	_, paused := p.restored()
+	return paused || p.presumedAt(now) != nil
+}
+
+// presumedAt returns the lost time if a command that arrives now has to be presumed sent. It
+// returns nil otherwise.
+func (p *pauses) presumedAt(now time.Time) *lostTime {
+	if lost := p.lost.Load(); lost != nil && now.Before(lost.until) {
+		return lost
+	}
 	return nil
+}
+
+// sentAt returns the time from which a command that is accepted now is presumed sent. Its key is
+// used for decide.Window after that time. If the lost time began earlier than that, the operator has
+// decided to send all the same.
+func (l *lostTime) sentAt(now time.Time) time.Time {
+	if now.Sub(l.since) >= decide.Window {
+		return now
+	}
+	return l.since
 }
 
 // Adds a pause. It keeps a pause of the same scope and cause that ends later.
@@ -449,7 +501,15 @@ func (h *holds) ResumeByHand(ctx context.Context, by, reason string) (ended int,
 	for _, x := range h.pauses.list() {
 		f := fact.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: "by " + fact.Signed(by, fact.UserOf(ctx)) + ": " + reason, User: fact.UserOf(ctx)}
 		if x.Cause == ledger.CauseRestored {
-			f.PresumeSentBy = h.Provider.AppID() // an unsent operation may have been sent before the restore
+			since, failed := h.Ledger.Operations.Forgotten(ctx)
+			if failed != nil {
+				err = errors.Join(err, failed)
+				continue
+			}
+			f.PresumeSentBy, f.LostSince = h.Provider.AppID(), since // an unsent operation may have been sent before the restore
+			if since != nil {
+				h.pauses.doubt(f, h.Clock()) // before the fact, because commands may be accepted right after it
+			}
 		}
 		if failed := h.resumeAs(ctx, x, f); failed != nil {
 			err = errors.Join(err, failed)

@@ -314,6 +314,73 @@ func TestTrap13ARefusalOfAPossibleResendIsNotBelieved(t *testing.T) {
 	}
 }
 
+// Commands of the lost time that are published again after the account was resumed, or that waited
+// on the stream until then, may have been sent too. A retry of what was refused would pay again.
+func TestTrap13ARefusalAfterTheResumeIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	for name, restarts := range map[string]bool{"at once": false, "after a restart": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, backup := forgetful(t)
+			h.oneClock()
+			h.restore(backup)
+			h.awaitStrange("order ")
+			h.resumes("ada", "go on")
+			if restarts {
+				h.restart()
+			}
+			h.fault(orders, "code", map[string]any{"code": "insufficient_wallet_balance", "http_status": 402, "executed": false})
+			h.fault(renew, "code", map[string]any{"code": "validation_error", "http_status": 422, "executed": false})
+			h.order(buyB)
+			h.renew(renewC)
+			for _, id := range []string{"b", "c"} {
+				if s := h.await(id, fact.StateReview, fact.StateRejected); s.State != "review" || !strings.Contains(s.Reason, "proves nothing") {
+					t.Errorf("%s is %s: %s", id, s.State, s.Reason)
+				}
+			}
+			if _, err := h.runner.Retry(t.Context(), "c", "ada", "again"); err == nil {
+				t.Error("what may have been charged was retried under another key")
+			}
+			h.later(25 * time.Hour) // the provider has forgotten the keys of the lost time
+			h.fault(orders, "code", map[string]any{"code": "insufficient_wallet_balance", "http_status": 402, "executed": false})
+			h.order(`{"id":"new","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
+			h.await("new", fact.StateRejected)
+		})
+	}
+}
+
+// Without a refusal they are carried out as usual: what was paid is answered by the reply that was
+// lost, and what is new is paid once.
+func TestTrap13WhatComesAfterTheResumeIsPaidOnce(t *testing.T) {
+	t.Parallel()
+	h, backup := forgetful(t)
+	h.restore(backup)
+	h.awaitStrange("order ")
+	h.resumes("ada", "go on")
+	h.order(buyB)
+	h.renew(renewC)
+	h.renew(`{"id":"d","duration_days":30,"proxy_ids":["px_3"]}`)
+	h.await("b", fact.StateDelivered)
+	h.await("c", fact.StateCompleted)
+	h.await("d", fact.StateCompleted)
+	h.settled(1500, 0)
+}
+
+// A deadline that has passed refuses no command that may have been sent in the lost time.
+func TestTrap13ADeadlineOfTheLostTimeRefusesNothing(t *testing.T) {
+	t.Parallel()
+	h, backup := forgetful(t)
+	h.restore(backup)
+	h.awaitStrange("order ")
+	h.order(`{"id":"during","duration_days":30,"not_after":"2026-01-01T00:00:00Z","items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
+	h.await("during", fact.StateAccepted)
+	h.resumes("ada", "go on")
+	h.order(`{"id":"after","duration_days":30,"not_after":"2026-01-01T00:00:00Z","items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
+	for _, id := range []string{"during", "after"} {
+		h.await(id, fact.StateReview)
+	}
+}
+
 func TestTrap13AMovedExpiryMayBeAForgottenAttempt(t *testing.T) {
 	t.Parallel()
 	due := time.Now().Add(48 * time.Hour).UTC().Format(time.RFC3339)

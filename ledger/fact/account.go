@@ -106,7 +106,9 @@ type AccountResumed struct {
 	Cause         string `json:"cause" doc:"The cause, in one word: rate_limited, insufficient_wallet_balance, …"`
 	Detail        string `json:"detail,omitempty" doc:"The reason, for people."`
 	User          string `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
-	PresumeSentBy string `json:"presume_sent_by,omitempty" doc:"'presume_sent_by' ends the pause of a restored ledger, if no read has explained the lost time. Everything that has not ended then counts as possibly sent, with this App ID."`
+	PresumeSentBy string `json:"presume_sent_by,omitempty" doc:"'presume_sent_by' ends the pause of a restored ledger, if no read has explained the lost time. Everything that has not ended then counts as possibly sent, with this App ID. So do the commands of the next 24 hours."`
+	// LostSince is set together with PresumeSentBy. Older facts do not have it.
+	LostSince *time.Time `json:"lost_since,omitempty" doc:"The start of the time that a restored ledger may have lost."`
 }
 
 // Movements of a LedgerRecorded.

@@ -93,6 +93,8 @@ type CommandAccepted struct {
 	Operations     []Planned       `json:"operations" doc:"The operations of the command."`
 	ReplyTo        string          `json:"reply_to,omitempty" doc:"'reply_to' is the inbox that receives the data of the command's command.finished."`
 	StreamSequence uint64          `json:"stream_sequence,omitempty" doc:"'stream_sequence' is the sequence of the command's message in the commands stream, as in the producer's acknowledgement (PubAck)."`
+	PresumeSentBy  string          `json:"presume_sent_by,omitempty" doc:"'presume_sent_by' says that the command may have been sent before the ledger was restored, with this App ID."`
+	PresumedSentAt *time.Time      `json:"presumed_sent_at,omitempty" doc:"The earliest time from which 'presume_sent_by' counts."`
 }
 
 // RejectedInvalid is the code of a command whose content is not valid.

@@ -2,6 +2,7 @@ package tables
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -249,6 +250,18 @@ func (l *Money) reconciled(ctx context.Context, query string, from, to int64) (f
 func (l *Operations) Forgotten(ctx context.Context) (since *time.Time, err error) {
 	err = l.row(ctx, `SELECT max(forgotten_since) FROM binding`).Scan(sqlite.NullAt(&since))
 	return since, err
+}
+
+// Resumed returns the last end of a pause after a restore that an operator ended although the lost
+// time was not explained, and its time. It returns sqlite.ErrNone if there is none.
+func (l *Operations) Resumed(ctx context.Context) (f fact.AccountResumed, at time.Time, err error) {
+	var data []byte
+	err = l.row(ctx, `SELECT time, data FROM journal INDEXED BY journal_decisions
+		WHERE type = 'account.resumed' AND seq > 0 AND data ->> '$.lost_since' IS NOT NULL ORDER BY seq DESC LIMIT 1`).Scan(sqlite.At(&at), &data)
+	if err == nil {
+		err = json.Unmarshal(data, &f)
+	}
+	return f, at, sqlite.NotFound(err)
 }
 
 // RestoredAlone returns the time at which the ledger was restored without the events stream,

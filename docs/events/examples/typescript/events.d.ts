@@ -245,9 +245,13 @@ export interface AccountResumedData {
    */
   user?: string;
   /**
-   * `presume_sent_by` ends the pause of a restored ledger, if no read has explained the lost time. Everything that has not ended then counts as possibly sent, with this App ID.
+   * `presume_sent_by` ends the pause of a restored ledger, if no read has explained the lost time. Everything that has not ended then counts as possibly sent, with this App ID. So do the commands of the next 24 hours.
    */
   presume_sent_by?: string;
+  /**
+   * The start of the time that a restored ledger may have lost.
+   */
+  lost_since?: string;
 }
 
 /**
@@ -371,6 +375,14 @@ export interface CommandAcceptedData {
    * `stream_sequence` is the sequence of the command's message in the commands stream, as in the producer's acknowledgement (PubAck).
    */
   stream_sequence?: number;
+  /**
+   * `presume_sent_by` says that the command may have been sent before the ledger was restored, with this App ID.
+   */
+  presume_sent_by?: string;
+  /**
+   * The earliest time from which `presume_sent_by` counts.
+   */
+  presumed_sent_at?: string;
 }
 
 /**
