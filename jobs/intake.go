@@ -467,14 +467,14 @@ func (in *intaker) acceptNew(tx *ledger.Tx, a *arrival) error {
 	if err != nil {
 		return err
 	}
-	accepted := fact.CommandAccepted{
-		Ref: a.ref(), Kind: a.kind, ContentHash: a.hash, Content: a.content,
+	presumed := in.pauses.presumed(tx.Now())
+	if presumed != (fact.Presumed{}) {
+		atOnce = false // whether it is sent at all is decided first
+	}
+	made, err := tx.Accept(fact.CommandAccepted{
+		Ref: a.ref(), Kind: a.kind, ContentHash: a.hash, Content: a.content, Presumed: presumed,
 		DurationDays: a.cmd.DurationDays, Operations: planned, ReplyTo: a.inbox, StreamSequence: a.msg.StreamSequence,
-	}
-	if lost := in.pauses.presumedAt(tx.Now()); lost != nil {
-		atOnce, accepted.PresumeSentBy, accepted.PresumedSentAt = false, lost.appID, new(lost.sentAt(tx.Now()))
-	}
-	made, err := tx.Accept(accepted, fact.Skipped(a.ref(), skipped, "other operations hold them")...)
+	}, fact.Skipped(a.ref(), skipped, "other operations hold them")...)
 	if err != nil {
 		return err
 	}

@@ -80,26 +80,24 @@ func (p *pauses) doubt(f fact.AccountResumed, at time.Time) {
 // has lost.
 func (p *pauses) mayRepeat(now time.Time) bool {
 	_, paused := p.restored()
-	return paused || p.presumedAt(now) != nil
+	return paused || p.presumed(now) != fact.Presumed{}
 }
 
-// presumedAt returns the lost time if a command that arrives now has to be presumed sent. It
-// returns nil otherwise.
-func (p *pauses) presumedAt(now time.Time) *lostTime {
-	if lost := p.lost.Load(); lost != nil && now.Before(lost.until) {
-		return lost
+// presumed says whether operations that are made now may repeat a request that a restored ledger
+// has lost. Until the pause after the restore ends, it is empty: the end of the pause counts.
+//
+// decide.Window begins with the lost time. If that is too long ago, it begins now, because the
+// operator has decided to send all the same.
+func (p *pauses) presumed(now time.Time) (x fact.Presumed) {
+	lost := p.lost.Load()
+	if lost == nil || !now.Before(lost.until) {
+		return x
 	}
-	return nil
-}
-
-// sentAt returns the time from which a command that is accepted now is presumed sent. Its key is
-// used for decide.Window after that time. If the lost time began earlier than that, the operator has
-// decided to send all the same.
-func (l *lostTime) sentAt(now time.Time) time.Time {
-	if now.Sub(l.since) >= decide.Window {
-		return now
+	at := lost.since
+	if now.Sub(at) >= decide.Window {
+		at = now
 	}
-	return l.since
+	return fact.Presumed{PresumeSentBy: lost.appID, PresumedSentAt: &at}
 }
 
 // Adds a pause. It keeps a pause of the same scope and cause that ends later.

@@ -117,6 +117,8 @@ func (h *rig) paidOnce(orders int) {
 		renewed[c.ProxyID], err = time.Parse(time.RFC3339, c.Time)
 		check(h.t, err)
 	}
+	_, err = h.ledger.Verify(h.t.Context())
+	check(h.t, err)
 	if ordered > orders {
 		h.t.Errorf("%d orders were paid for, and %d were published", ordered, orders)
 	}

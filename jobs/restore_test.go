@@ -349,6 +349,33 @@ func TestTrap13ARefusalAfterTheResumeIsNotBelieved(t *testing.T) {
 	}
 }
 
+// A retry may have been made in the lost time too, under the key that the next one uses.
+func TestTrap13ARetryOfTheLostTimeMayHaveBeenPaid(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	refuse := func() {
+		h.fault(orders, "code", map[string]any{"code": "insufficient_wallet_balance", "http_status": 402, "executed": false})
+	}
+	retry := func() {
+		_, err := h.runner.Retry(t.Context(), "a", "ada", "there is money")
+		check(t, err)
+	}
+	refuse()
+	h.order(buyA)
+	h.await("a", fact.StateRejected)
+	backup := h.backup()
+	retry()
+	h.await("a", fact.StateDelivered)
+	h.restore(backup)
+	h.awaitStrange("order ")
+	h.resumes("ada", "go on")
+	refuse()
+	retry()
+	if s := h.await("a", fact.StateReview, fact.StateRejected); s.State != "review" {
+		t.Errorf("%s: %s", s.State, s.Reason)
+	}
+}
+
 // Without a refusal they are carried out as usual: what was paid is answered by the reply that was
 // lost, and what is new is paid once.
 func TestTrap13WhatComesAfterTheResumeIsPaidOnce(t *testing.T) {
@@ -364,6 +391,19 @@ func TestTrap13WhatComesAfterTheResumeIsPaidOnce(t *testing.T) {
 	h.await("c", fact.StateCompleted)
 	h.await("d", fact.StateCompleted)
 	h.settled(1500, 0)
+}
+
+// An old backup stops no new command.
+func TestTrap13ACommandAfterTheResumeOfAnOldBackupIsSent(t *testing.T) {
+	t.Parallel()
+	h, backup := forgetful(t)
+	h.oneClock()
+	h.later(30 * time.Hour)
+	h.restore(backup)
+	h.awaitStrange("order ")
+	h.resumes("ada", "go on")
+	h.renew(`{"id":"new","duration_days":30,"proxy_ids":["px_3"]}`)
+	h.await("new", fact.StateCompleted)
 }
 
 // A deadline that has passed refuses no command that may have been sent in the lost time.

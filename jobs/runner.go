@@ -182,7 +182,7 @@ func NewRunner(c Config) *Runner {
 	r.presumed, r.ended = r.requeueAccepted, func() { r.letPlan(); r.wakeDueLoop() }
 	r.Desk = desk.New(desk.Config{
 		Ledger: c.Ledger, Binding: r.Binding, Now: r.clock.Now, Readable: r.books.readable, Evidence: r.Evidence,
-		Order: r.ReadOrder, Delivered: r.noteDelivered, MaySendAgain: r.refuseEarly, Start: r.startRest, Answered: func() { r.answers.Add(1); r.CompareAnswer() },
+		Order: r.ReadOrder, Delivered: r.noteDelivered, MaySendAgain: r.refuseEarly, Presumed: r.pauses.presumed, Start: r.startRest, Answered: func() { r.answers.Add(1); r.CompareAnswer() },
 	})
 	return r
 }

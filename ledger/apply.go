@@ -132,7 +132,7 @@ func (t projector) applyAccepted(r chain.Row, f fact.CommandAccepted) error {
 	for name, value := range f.Labels {
 		h.labels.add(name, value, r.Time, f.CommandID)
 	}
-	if err := t.plan(r, f.CommandID, f.Kind, f.DurationDays, f.Operations, func(o *fact.Operation) { acceptedWith(o, f) }); err != nil {
+	if err := t.plan(r, f.CommandID, f.Kind, f.DurationDays, f.EstimateCents, f.Operations, f.Presumed); err != nil {
 		return err
 	}
 	if len(f.Operations) == 1 {
@@ -141,21 +141,17 @@ func (t projector) applyAccepted(r chain.Row, f fact.CommandAccepted) error {
 	return nil
 }
 
-func (t projector) plan(r chain.Row, commandID string, kind fact.Kind, days int64, planned []fact.Planned, with func(*fact.Operation)) error {
+func (t projector) plan(r chain.Row, commandID string, kind fact.Kind, days, estimate int64, planned []fact.Planned, x fact.Presumed) error {
 	if len(planned) > 0 {
 		t.w.known.forgetCommand(commandID)
 	}
 	for _, p := range planned {
-		o, err := t.create(r, commandID, kind, days, p)
-		if err != nil {
+		if err := t.create(r, commandID, kind, days, estimate, p, x); err != nil {
 			return err
 		}
-		with(&o.Operation)
 	}
 	return nil
 }
-
-func asPlanned(*fact.Operation) {}
 
 func (t projector) applyRejected(r chain.Row, f fact.CommandRejected) error {
 	if f.OperationID == "" {
@@ -178,7 +174,7 @@ func (t projector) applyRejected(r chain.Row, f fact.CommandRejected) error {
 	if err != nil {
 		return err
 	}
-	return t.plan(r, f.CommandID, whole.Kind, f.DurationDays, f.SplitInto, asPlanned)
+	return t.plan(r, f.CommandID, whole.Kind, f.DurationDays, 0, f.SplitInto, fact.Presumed{})
 }
 
 func (t projector) endUncharged(r chain.Row, id, code, reason, traceID string) error {
@@ -298,7 +294,7 @@ func (t projector) applyResolved(r chain.Row, f fact.OperationResolved) error {
 	if err != nil {
 		return err
 	}
-	return t.plan(r, f.CommandID, kind, f.DurationDays, f.SendAgain, asPlanned)
+	return t.plan(r, f.CommandID, kind, f.DurationDays, 0, f.SendAgain, f.Presumed)
 }
 
 func (t projector) applySkipped(r chain.Row, f fact.ProxySkipped) error {

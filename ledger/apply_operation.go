@@ -98,14 +98,14 @@ func (t *Tx) operation(id string) (*operation, error) {
 
 // create creates an operation and reserves its proxies. If two commands want one proxy, the
 // unique index on open lines refuses the second.
-func (t projector) create(r chain.Row, commandID string, kind fact.Kind, days int64, p fact.Planned) (*operation, error) {
+func (t projector) create(r chain.Row, commandID string, kind fact.Kind, days, estimate int64, p fact.Planned, x fact.Presumed) error {
 	h := &t.w.held
 	if h.byID[p.OperationID] != nil || slices.ContainsFunc(p.ProxyIDs, func(id string) bool { return h.claims[id] }) {
 		if err := t.w.writeProjected(); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	o := &operation{Operation: plannedAs(p, commandID, kind, r.Time), live: true, days: days, lines: make([]heldLine, len(p.ProxyIDs))}
+	o := &operation{Operation: plannedAs(p, x, commandID, kind, estimate, r.Time), live: true, days: days, lines: make([]heldLine, len(p.ProxyIDs))}
 	for i, id := range p.ProxyIDs {
 		o.lines[i] = heldLine{proxyID: id, state: fact.LinePending, claim: true}
 		h.claims[id] = true
@@ -113,22 +113,16 @@ func (t projector) create(r chain.Row, commandID string, kind fact.Kind, days in
 	h.born, h.byID[o.ID] = append(h.born, o), o
 	h.size += len(o.lines)
 	t.w.known.remember(o)
-	return o, nil
+	return nil
 }
 
-func plannedAs(p fact.Planned, commandID string, kind fact.Kind, at int64) fact.Operation {
-	return fact.Operation{
+func plannedAs(p fact.Planned, x fact.Presumed, commandID string, kind fact.Kind, estimate, at int64) fact.Operation {
+	o := fact.Operation{
 		ID: p.OperationID, CommandID: commandID, Kind: kind, Chunk: p.Chunk, Generation: p.Generation, Key: p.Key, State: fact.StateAccepted, Version: 1,
-		AcceptedAt: sqlite.FromMicros(at), UpdatedAt: sqlite.FromMicros(at),
+		EstimateCents: estimate, AcceptedAt: sqlite.FromMicros(at), UpdatedAt: sqlite.FromMicros(at),
 	}
-}
-
-// acceptedWith adds to an operation what the acceptance of its command says.
-func acceptedWith(o *fact.Operation, f fact.CommandAccepted) {
-	o.EstimateCents = f.EstimateCents
-	if f.PresumeSentBy != "" && f.PresumedSentAt != nil {
-		o.Ambiguous, o.FirstAmbiguousAt, o.AppID = 1, new(sqlite.FromMicros(sqlite.Micros(*f.PresumedSentAt))), f.PresumeSentBy
-	}
+	x.Apply(&o)
+	return o
 }
 
 // The columns of an operation that facts change. changeOperation always sets the state, so

@@ -97,9 +97,7 @@ func (t *Tx) Append(facts ...fact.Fact) error {
 // the accepted operations in the order of the plan.
 func (t *Tx) Accept(f fact.CommandAccepted, then ...fact.Fact) (made []fact.Operation, err error) {
 	for _, p := range f.Operations {
-		o := plannedAs(p, f.CommandID, f.Kind, t.now)
-		acceptedWith(&o, f)
-		made = append(made, o)
+		made = append(made, plannedAs(p, f.Presumed, f.CommandID, f.Kind, f.EstimateCents, t.now))
 	}
 	return made, t.Append(append([]fact.Fact{f}, then...)...)
 }

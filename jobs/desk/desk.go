@@ -29,6 +29,8 @@ type Config struct {
 	// MaySendAgain returns an error while the operation's last request may still arrive, because
 	// a request under a new key could pay a second time.
 	MaySendAgain func(context.Context, fact.Operation) error
+	// Presumed says whether operations that are made now may have been sent before a restore.
+	Presumed func(now time.Time) fact.Presumed
 	// Start queues the accepted operations of a command that have not started.
 	Start func(ctx context.Context, commandID string)
 	// Answered is called after each answer to a review.
@@ -173,7 +175,7 @@ func (d *Desk) retry(ctx context.Context, of target, by signature, may func(fact
 			reason = fact.Bounded(reason + "; it had been refused: " + o.Reason)
 		}
 		return fact.OperationResolved{
-			Ref: ref, By: by.by, Reason: reason, User: fact.UserOf(ctx), Outcome: "not_charged", SendAgain: []fact.Planned{next.Planned}, DurationDays: next.Days,
+			Ref: ref, By: by.by, Reason: reason, User: fact.UserOf(ctx), Outcome: "not_charged", SendAgain: []fact.Planned{next.Planned}, DurationDays: next.Days, Presumed: d.c.Presumed(d.c.Now()),
 		}, nil
 	}, fact.StateRejected, fact.StateResolved)
 	if refused := (*command.RefusedError)(nil); charged != "" && n == 0 && errors.As(err, &refused) {

@@ -28,7 +28,10 @@ func newDesk(t *testing.T) *deskOf {
 	l, err := ledger.Open(t.Context(), ledger.Config{Path: filepath.Join(t.TempDir(), "main.ledger.db"), Clock: time.Now})
 	check(t, err)
 	t.Cleanup(func() { check(t, l.Close()) })
-	return &deskOf{New(Config{Ledger: l, Binding: func() fact.Binding { return bound }, Start: func(context.Context, string) {}}), t}
+	return &deskOf{New(Config{
+		Ledger: l, Binding: func() fact.Binding { return bound }, Now: time.Now,
+		Presumed: func(time.Time) fact.Presumed { return fact.Presumed{} }, Start: func(context.Context, string) {},
+	}), t}
 }
 
 func check(t testing.TB, err error) {

@@ -169,7 +169,7 @@ func (d *Desk) answerTo(ctx context.Context, o fact.Operation, x Resolution, ord
 		if x.ProxyID != "" { // the line gets its own operation, independent of the others
 			next.Planned = inspect.PlanLine(d.c.Binding(), o, x.ProxyID)
 		}
-		f.SendAgain = []fact.Planned{next.Planned}
+		f.SendAgain, f.Presumed = []fact.Planned{next.Planned}, d.c.Presumed(d.c.Now())
 	}
 	return f, nil
 }

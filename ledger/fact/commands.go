@@ -93,8 +93,21 @@ type CommandAccepted struct {
 	Operations     []Planned       `json:"operations" doc:"The operations of the command."`
 	ReplyTo        string          `json:"reply_to,omitempty" doc:"'reply_to' is the inbox that receives the data of the command's command.finished."`
 	StreamSequence uint64          `json:"stream_sequence,omitempty" doc:"'stream_sequence' is the sequence of the command's message in the commands stream, as in the producer's acknowledgement (PubAck)."`
-	PresumeSentBy  string          `json:"presume_sent_by,omitempty" doc:"'presume_sent_by' says that the command may have been sent before the ledger was restored, with this App ID."`
-	PresumedSentAt *time.Time      `json:"presumed_sent_at,omitempty" doc:"The earliest time from which 'presume_sent_by' counts."`
+	Presumed
+}
+
+// Presumed says that new operations may have been sent before the ledger was restored. It is empty
+// if they were not.
+type Presumed struct {
+	PresumeSentBy  string     `json:"presume_sent_by,omitempty" doc:"'presume_sent_by' says that the new operations may have been sent before the ledger was restored, with this App ID."`
+	PresumedSentAt *time.Time `json:"presumed_sent_at,omitempty" doc:"The earliest time from which 'presume_sent_by' counts."`
+}
+
+// Apply counts an attempt of unknown outcome for an operation that may have been sent.
+func (p Presumed) Apply(o *Operation) {
+	if p.PresumeSentBy != "" && p.PresumedSentAt != nil {
+		o.Ambiguous, o.FirstAmbiguousAt, o.AppID = 1, new(p.PresumedSentAt.Truncate(time.Microsecond).UTC()), p.PresumeSentBy
+	}
 }
 
 // RejectedInvalid is the code of a command whose content is not valid.
@@ -231,6 +244,7 @@ type OperationResolved struct {
 	SendAgain    []Planned        `json:"send_again,omitempty" doc:"The operations that replace this one, if it is sent again under a new key."`
 	DurationDays int64            `json:"duration_days,omitempty" doc:"The duration in days, a multiple of 30."`
 	Lines        []AnsweredLine   `json:"lines,omitempty" doc:"'lines' divide the amount of an answer for a whole renewal among its open lines."`
+	Presumed
 	Money
 }
 

@@ -376,7 +376,7 @@ export interface CommandAcceptedData {
    */
   stream_sequence?: number;
   /**
-   * `presume_sent_by` says that the command may have been sent before the ledger was restored, with this App ID.
+   * `presume_sent_by` says that the new operations may have been sent before the ledger was restored, with this App ID.
    */
   presume_sent_by?: string;
   /**
@@ -2195,6 +2195,14 @@ export interface OperationResolvedData {
      */
     charged_cents: number;
   }[];
+  /**
+   * `presume_sent_by` says that the new operations may have been sent before the ledger was restored, with this App ID.
+   */
+  presume_sent_by?: string;
+  /**
+   * The earliest time from which `presume_sent_by` counts.
+   */
+  presumed_sent_at?: string;
   /**
    * What this fact booked.
    */
