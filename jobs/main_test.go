@@ -82,12 +82,16 @@ type rig struct {
 func (h *rig) now() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }
 
 // oneClock makes the client sign with the rig's clock, which later advances.
-func (h *rig) oneClock() {
+func (h *rig) oneClock(change ...func(*upstream.Config)) {
 	h.t.Helper()
-	var err error
-	h.client, err = upstream.New(upstream.Config{
+	c := upstream.Config{
 		BaseURL: h.server.SandboxURL(), AppID: sandbox.DemoSandboxAppID, Secret: sandbox.DemoSandboxSecret, Clock: h.now,
-	})
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	var err error
+	h.client, err = upstream.New(c)
 	check(h.t, err)
 	h.t.Cleanup(h.client.Close)
 }

@@ -29,6 +29,7 @@ type pauses struct {
 	all map[pauseKey]tables.Pause
 	// unrecorded has the pauses that are in force but not yet in the ledger.
 	unrecorded map[pauseKey]decide.Pause
+	dropped    time.Time // when a pause was last removed
 	// closed is true while the wallet is read. Meanwhile no new request that charges is sent.
 	// closed is not a pause: no fact records it, and no probe ends it.
 	closed bool
@@ -120,9 +121,17 @@ func (p *pauses) drop(x tables.Pause) {
 	if have, ok := p.all[pauseKey{x.Scope, x.Cause}]; ok && sameEnd(have.Until, x.Until) {
 		delete(p.all, pauseKey{x.Scope, x.Cause})
 		delete(p.unrecorded, pauseKey{x.Scope, x.Cause})
+		p.dropped = p.now()
 	}
 	p.mu.Unlock()
 	p.changed()
+}
+
+// lastEnd returns the time at which a pause last ended in this run. It returns zero if none did.
+func (p *pauses) lastEnd() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dropped
 }
 
 // Reports whether a pause until end lasts at least as long as a pause until other. nil means no

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"perennial/jobs/decide"
+	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
 	"perennial/ledger/tables"
@@ -156,14 +157,14 @@ func (l *link) Unsettled() string {
 func (l *link) Silent() string {
 	l.pulse.mu.Lock()
 	defer l.pulse.mu.Unlock()
-	since := l.Clock().Sub(l.pulse.answered)
-	asked := l.AskEvery > 0 && !l.pauses.throttled() && len(l.holds.Paused()) == 0
+	now := l.Clock()
+	since := now.Sub(l.pulse.answered)
 	switch {
 	case l.pulse.answered.IsZero():
 		return ""
 	case l.pulse.failed > 1 || l.pulse.failed == 1 && since > silentAfter:
 		return fmt.Sprintf("the provider has not answered since %s: %s", l.pulse.answered.UTC().Format(time.RFC3339), fact.Bounded(l.pulse.last.Error()))
-	case asked && since > silentMost+l.askInterval():
+	case l.asks() && min(since, now.Sub(l.pauses.lastEnd())) > silentMost+l.askInterval():
 		return "the provider has not answered since " + l.pulse.answered.UTC().Format(time.RFC3339)
 	}
 	return ""
@@ -176,8 +177,7 @@ func (l *link) askInterval() time.Duration {
 }
 
 // keepAsking reads the wallet if the last request failed or the provider has not replied for a
-// while. The read shows an outage or a refused key before the next command must be sent. While
-// the account is paused, the probe of the pause shows it instead.
+// while. The read shows an outage or a refused key before the next command must be sent.
 func (l *link) keepAsking(ctx context.Context) error {
 	if l.AskEvery <= 0 {
 		<-ctx.Done()
@@ -192,7 +192,7 @@ func (l *link) keepAsking(ctx context.Context) error {
 		_, fails := l.pulse.unsettled[anyRequest]
 		quiet := fails || l.pulse.failed > 0 || l.Clock().Sub(l.pulse.answered) >= every/2
 		l.pulse.mu.Unlock()
-		if !quiet || l.pauses.throttled() || l.accountPaused() {
+		if !quiet || !l.asks() {
 			continue
 		}
 		if err := l.PassListing(ctx); err != nil {
@@ -207,8 +207,12 @@ func (l *link) keepAsking(ctx context.Context) error {
 	}
 }
 
-func (l *link) accountPaused() bool {
-	return slices.ContainsFunc(l.pauses.list(), func(x tables.Pause) bool { return x.Scope == decide.ScopeAccount })
+// asks reports whether keepAsking reads the wallet. It does not read it while the account is paused,
+// because the probe of the pause does. A pause after a restore has no probe.
+func (l *link) asks() bool {
+	return l.AskEvery > 0 && !l.pauses.throttled() && !slices.ContainsFunc(l.pauses.list(), func(x tables.Pause) bool {
+		return x.Scope == decide.ScopeAccount && x.Cause != ledger.CauseRestored
+	})
 }
 
 const (

@@ -376,6 +376,45 @@ func TestTrap13ARetryOfTheLostTimeMayHaveBeenPaid(t *testing.T) {
 	}
 }
 
+// While the account waits for a person after a restore, its health still shows whether the provider
+// answers.
+func TestARestoredAccountKnowsWhetherTheProviderAnswers(t *testing.T) {
+	t.Parallel()
+	h, backup := forgetful(t)
+	wallets := make(chan struct{})
+	h.oneClock(func(c *upstream.Config) {
+		c.Observe = func(x upstream.Exchange) {
+			if strings.HasSuffix(x.Route, "/wallet") {
+				select {
+				case wallets <- struct{}{}:
+				default:
+				}
+			}
+		}
+	})
+	h.restore(backup, func(c *Config) { c.AskEvery = 10 * time.Millisecond })
+	h.awaitStrange("order ")
+	asks := func(n int) {
+		for range n {
+			select {
+			case <-wallets:
+			case <-time.After(patience):
+				t.Fatal("the runner does not ask")
+			}
+		}
+	}
+	h.later(2 * time.Minute)
+	asks(2) // the first one is noted before the second is sent
+	if said := h.runner.Silent(); said != "" {
+		t.Error(said)
+	}
+	h.fault("/api/v1/wallet", "drop_before", map[string]any{"method": "GET", "times": -1})
+	asks(4)
+	if said := h.runner.Silent(); !strings.Contains(said, "has not answered since ") {
+		t.Errorf("%q, and the provider does not answer", said)
+	}
+}
+
 // Without a refusal they are carried out as usual: what was paid is answered by the reply that was
 // lost, and what is new is paid once.
 func TestTrap13WhatComesAfterTheResumeIsPaidOnce(t *testing.T) {

@@ -124,3 +124,23 @@ func TestProxiesThatCannotBeReadAreNotReady(t *testing.T) {
 		}
 	}
 }
+
+// Nobody asks while the account is paused. So there is nothing to report right after the pause.
+func TestTheEndOfAPauseIsNoSilence(t *testing.T) {
+	t.Parallel()
+	h := newRig(t, func(c *Config) { c.AskEvery = time.Hour })
+	h.until("the provider has answered", func() bool {
+		h.runner.pulse.mu.Lock()
+		defer h.runner.pulse.mu.Unlock()
+		return !h.runner.pulse.answered.IsZero()
+	})
+	check(t, h.runner.PauseByHand(t.Context(), "ada", "maintenance"))
+	h.later(3 * time.Hour)
+	if said := h.runner.Silent(); said != "" {
+		t.Error(said)
+	}
+	h.resumes("ada", "done")
+	if said := h.runner.Silent(); said != "" {
+		t.Error(said)
+	}
+}
