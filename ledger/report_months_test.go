@@ -203,6 +203,40 @@ func TestAMonthSaysWhatItLacks(t *testing.T) {
 	}
 }
 
+// November booked a line. In December an operator says that it was not charged, and in January that it
+// was. So November's sums were right, and its statement lists nothing as missing.
+func TestAMonthListsNothingThatItBooked(t *testing.T) {
+	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	b := bookAt(t, filepath.Join(t.TempDir(), "main.ledger.db"), func() time.Time { return now })
+	f := sending("half/0001", 1)
+	f.SentAt = now
+	b.add(opened(10_000), accepted(fact.KindRenewal, "half/0001", "px_1", "px_2"), f,
+		settled("half/0001", "partial", line("px_1", "unresolved", 300, 0), line("px_2", "unresolved", 300, 0)),
+		resolved("half/0001", "px_1", "charged", 300), resolved("half/0001", "px_2", "not_charged", 0))
+	answer, _, err := b.Head(t.Context())
+	check(t, err)
+	record := func(movement, id string, cents, corrects int64) {
+		now = now.AddDate(0, 1, 0)
+		b.add(fact.LedgerRecorded{Ref: ref("half/0001"), Movement: movement, AmountCents: cents, ProxyID: "px_1", Corrects: corrects, By: "ada", Reason: "looked", ID: id})
+	}
+	lacks := func(want string) {
+		t.Helper()
+		got := ""
+		for _, x := range monthly(t, b.Ledger, 2026, 11).Outstanding {
+			got += x.Later()
+		}
+		if got != want {
+			t.Errorf("November lacks %q and not %q", got, want)
+		}
+	}
+	record(fact.MovementRefund, "a", 300, answer-1)
+	lacks("")
+	record(fact.MovementCharge, "b", 300, 0)
+	lacks("")
+	record(fact.MovementCharge, "c", 50, 0)
+	lacks("0.50 booked on 2027-01-30")
+}
+
 // Labels are distinguished by key and value, and the rows of each key add up to the month.
 func TestTheLabelsOfAStatementAddUp(t *testing.T) {
 	b := newBook(t)

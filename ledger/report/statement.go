@@ -280,15 +280,19 @@ const outstandingMost = 1000
 // outstandingQuery has three parameters: the first sequence after the period, the end of the
 // period and a limit. It leaves out waiting operations without an attempt that may have been
 // executed, because they were not charged. It also leaves out later corrections of what the
-// period booked.
-const outstandingQuery = `WITH since AS (
-		SELECT operation, min(booked_at) AS at, sum(cents) AS cents FROM transfers
-		WHERE seq >= ?1 AND operation <> '' AND (kind = 'charge' OR kind = 'suspense') AND seq NOT IN (
-			SELECT r.seq FROM (` + tables.RecordRows + `) r WHERE r.seq >= ?1 AND r.data ->> '$.corrects_seq' > 0 AND EXISTS (
-				SELECT 1 FROM (SELECT seq FROM journal WHERE operation = r.operation AND operation <> ''
-					UNION ALL SELECT seq FROM archived WHERE operation = r.operation AND operation <> '') f CROSS JOIN transfers e ON e.seq = f.seq
-				WHERE f.seq < ?1 AND e.proxy_id = coalesce(r.data ->> '$.proxy_id', '') AND (e.kind = 'charge' OR e.kind = 'suspense')))
-		GROUP BY operation),
+// period booked (own), and charges that such a correction has taken out of the books.
+const outstandingQuery = `WITH own AS MATERIALIZED (
+		SELECT r.seq FROM (` + tables.RecordRows + `) r WHERE r.seq >= ?1 AND r.data ->> '$.corrects_seq' > 0 AND EXISTS (
+			SELECT 1 FROM (SELECT seq FROM journal WHERE operation = r.operation AND operation <> ''
+				UNION ALL SELECT seq FROM archived WHERE operation = r.operation AND operation <> '') f CROSS JOIN transfers e ON e.seq = f.seq
+			WHERE f.seq < ?1 AND e.proxy_id = coalesce(r.data ->> '$.proxy_id', '') AND (e.kind = 'charge' OR e.kind = 'suspense'))),
+	corrected AS (SELECT operation, proxy_id, sum(CASE kind WHEN 'refund' THEN -cents ELSE cents END) AS cents
+		FROM own CROSS JOIN transfers USING (seq) GROUP BY operation, proxy_id),
+	charged AS (SELECT operation, proxy_id, min(booked_at) AS at, sum(cents) AS cents FROM transfers
+		WHERE seq >= ?1 AND operation <> '' AND (kind = 'charge' OR kind = 'suspense') AND seq NOT IN (SELECT seq FROM own)
+		GROUP BY operation, proxy_id),
+	since AS (SELECT operation, min(at) AS at, sum(charged.cents + min(coalesce(c.cents, 0), 0)) AS cents FROM charged LEFT JOIN corrected c USING (operation, proxy_id)
+		WHERE charged.cents + coalesce(c.cents, 0) > 0 GROUP BY operation),
 	unpriced AS (SELECT DISTINCT operation FROM lines WHERE claim = 1 AND state = 'unresolved' AND charged_cents = 0)
 	SELECT o.id, o.order_no, o.first_sent_at, o.state, o.estimate_cents, s.at, coalesce(s.cents, 0), o.live = 0 AND u.operation IS NULL, count(*) OVER ()
 	FROM operations o LEFT JOIN since s ON s.operation = o.id LEFT JOIN unpriced u ON u.operation = o.id
