@@ -358,7 +358,7 @@ func (l *Ledger) foldArchive(ctx context.Context, path string, last int64) error
 // the seal. A second fold is not needed, because the next ledger is folded from these tables
 // and compared with the present one.
 func (x Archive) verifyArchive(ctx context.Context, path string, ends chain.Head) (err error) {
-	a, err := Open(ctx, Config{Path: path, Clock: x.Clock, ReadOnly: true})
+	a, err := Open(ctx, Config{Path: path, Clock: x.Clock, ReadOnly: true, Copy: true})
 	if err != nil {
 		return err
 	}
@@ -399,7 +399,7 @@ func (l *Ledger) endsAs(ctx context.Context, ends chain.Head) error {
 // writeLedger builds the ledger that starts after the archive, compares every table with
 // the present ledger, appends ledger.archived and verifies the result.
 func (x Archive) writeLedger(ctx context.Context, l *Ledger, path string, out *Archived) (err error) {
-	a, err := Open(ctx, Config{Path: out.File, Clock: x.Clock, ReadOnly: true})
+	a, err := Open(ctx, Config{Path: out.File, Clock: x.Clock, ReadOnly: true, Copy: true})
 	if err != nil {
 		return err
 	}
@@ -556,7 +556,7 @@ func (l *Journal) archiveOf(ctx context.Context, seq int64) (*Ledger, error) {
 	if !exists(path) {
 		return nil, &x
 	}
-	a, err := Open(ctx, Config{Path: path, Clock: l.clock, ReadOnly: true})
+	a, err := Open(ctx, Config{Path: path, Clock: l.clock, ReadOnly: true, Copy: true})
 	if err != nil {
 		x.Why = err
 		return nil, &x
@@ -685,7 +685,7 @@ func (l *Ledger) VerifyWith(ctx context.Context, files ...string) (v Verified, e
 // openArchives opens archives for reading, ordered by their rows.
 func openArchives(ctx context.Context, clock func() time.Time, files []string) (archives []*Ledger, err error) {
 	for _, file := range files {
-		a, err := Open(ctx, Config{Path: file, Clock: clock, ReadOnly: true, Inspect: true})
+		a, err := Open(ctx, Config{Path: file, Clock: clock, ReadOnly: true, Inspect: true, Copy: true})
 		if err != nil {
 			return archives, err
 		}

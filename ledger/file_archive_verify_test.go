@@ -183,3 +183,17 @@ func TestNoRowIsCountedTwice(t *testing.T) {
 		t.Errorf("%+v %v", v, err)
 	}
 }
+
+// A damaged archive is no reason to replace the ledger.
+func TestADamagedArchiveIsNotReportedAsTheLedger(t *testing.T) {
+	t.Parallel()
+	path, archives := archivedTwice(t)
+	b := openBook(t, path)
+	info, err := os.Stat(archives[1])
+	check(t, err)
+	check(t, os.Truncate(archives[1], info.Size()/2))
+	_, err = b.VerifyWith(t.Context(), archives...)
+	if damaged, is := errors.AsType[*DamagedError](err); !is || !strings.HasPrefix(damaged.Error(), archives[1]) || strings.Contains(damaged.Error(), "restore") {
+		t.Errorf("%v", err)
+	}
+}

@@ -371,20 +371,24 @@ func (e *LostError) Error() string {
 type DamagedError struct {
 	Path string
 	Err  error
+	Copy bool // the file is a backup or an archive
 }
 
 func (e *DamagedError) Error() string {
+	if e.Copy {
+		return fmt.Sprintf("%s is damaged (%v): use another copy of it. This says nothing about the account's ledger, which is another file", e.Path, e.Err)
+	}
 	return fmt.Sprintf("the ledger file %s is damaged (%v): stop the runner if there is one, keep a copy of the file, and rebuild the ledger "+
 		"with `perennial backup restore --from-events --replace`, or with `perennial backup restore --from BACKUP --replace`", e.Path, e.Err)
 }
 
 func (e *DamagedError) Unwrap() error { return e.Err }
 
-func asDamaged(path string, err error) error {
+func (c Config) asDamaged(err error) error {
 	if _, known := errors.AsType[*DamagedError](err); known || !ofDamage(err) {
 		return err
 	}
-	return &DamagedError{Path: path, Err: err}
+	return &DamagedError{Path: c.Path, Err: err, Copy: c.Copy}
 }
 
 func ofDamage(err error) bool {
@@ -412,7 +416,7 @@ func (g *guard) notice(err error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.damaged == nil {
-		g.damaged = asDamaged(g.path, err)
+		g.damaged = &DamagedError{Path: g.path, Err: err}
 	}
 	return err
 }
@@ -470,7 +474,7 @@ func (l *Ledger) cutShort() error {
 	}
 	size := sizeOf(l.path)
 	if err != nil || size < bytes {
-		l.guard.damaged = &DamagedError{l.path, fmt.Errorf("it has %d bytes of %d", size, max(bytes, l.guard.size))}
+		l.guard.damaged = &DamagedError{Path: l.path, Err: fmt.Errorf("it has %d bytes of %d", size, max(bytes, l.guard.size))}
 		return l.guard.damaged
 	}
 	l.guard.size = size

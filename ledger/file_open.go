@@ -61,6 +61,9 @@ type Config struct {
 	// Verify can report it and Rebuild can repair it. Other reads of such a file may be
 	// wrong.
 	Inspect bool
+	// Copy says that the file is a backup or an archive, so that its damage is not reported as the
+	// account's.
+	Copy bool
 }
 
 // Ledger is the open ledger file of one account. Its methods are safe for concurrent use; a
@@ -104,14 +107,18 @@ var ErrReadOnly = errors.New("ledger is open for reading only")
 // finds the file damaged, it returns a *DamagedError.
 func Open(ctx context.Context, c Config) (*Ledger, error) {
 	l, err := open(ctx, c)
-	return l, withOwner(c.Path, asDamaged(c.Path, err))
+	return l, c.withAdvice(c.asDamaged(err))
 }
 
-// withOwner adds advice to an error about permissions.
-func withOwner(path string, err error) error {
+// withAdvice adds advice to an error about permissions, or about a directory that is read-only.
+func (c Config) withAdvice(err error) error {
 	failure, _ := errors.AsType[sqlite3.Error](err)
-	if errors.Is(err, fs.ErrPermission) || failure.SystemErrno == syscall.EACCES || failure.SystemErrno == syscall.EPERM {
-		return fmt.Errorf("%w\nthe user of this process must own %s: use chown", err, path)
+	switch {
+	case errors.Is(err, fs.ErrPermission) || failure.SystemErrno == syscall.EACCES || failure.SystemErrno == syscall.EPERM:
+		return fmt.Errorf("%w\nthe user of this process must own %s: use chown", err, c.Path)
+	case c.ReadOnly && failure.Code == sqlite3.ErrCantOpen && files.Writable(c.Path) != nil:
+		return fmt.Errorf("%w\nSQLite writes beside a ledger that is no backup, and %s cannot be written: copy the ledger, with its -wal if there is one, "+
+			"to another directory, and use the copy", err, filepath.Dir(c.Path))
 	}
 	return err
 }

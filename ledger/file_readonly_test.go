@@ -1,9 +1,13 @@
 package ledger
 
 import (
+	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/mattn/go-sqlite3"
 
 	"perennial/ledger/fact"
 )
@@ -32,6 +36,19 @@ func TestALedgerThatIsReadOnlySaysSo(t *testing.T) {
 		t.Errorf("opened again: %v, read-only %t", err, l.ReadOnly())
 	}
 	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// SQLite reads a ledger that was closed only if it can write beside it.
+func TestALedgerInADirectoryThatCannotBeWrittenSaysSo(t *testing.T) {
+	c := Config{Path: filepath.Join(t.TempDir(), "gone", "main.ledger.db"), ReadOnly: true}
+	cannot := sqlite3.Error{Code: sqlite3.ErrCantOpen}
+	if err := c.withAdvice(cannot); !errors.Is(err, cannot) || !strings.Contains(err.Error(), "copy the ledger") {
+		t.Error(err)
+	}
+	c.Path = filepath.Join(t.TempDir(), "main.ledger.db")
+	if err := c.withAdvice(cannot); err != cannot { //nolint:errorlint // no word was added
 		t.Error(err)
 	}
 }

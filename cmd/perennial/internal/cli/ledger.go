@@ -442,15 +442,26 @@ func (a ledgerCommands) withFile(ctx context.Context, file string, do func(ctx c
 	}
 	c, err := config.Load(a.configFile)
 	follows := err == nil && a.externalNATS(c) // a backup may end before the stream ends, which is not a fault
-	l, err := ledger.Open(ctx, ledger.Config{Path: file, Clock: time.Now, ReadOnly: true, Inspect: true, Follows: follows})
-	if err != nil && files.Writable(file) != nil {
-		err = fmt.Errorf("%w\nSQLite writes beside a ledger that is no backup: copy it, with its -wal where there is one, to a directory that can be written, and verify that", err)
-	}
+	l, err := ledger.Open(ctx, ledger.Config{Path: file, Clock: time.Now, ReadOnly: true, Inspect: true, Follows: follows, Copy: !ofAccount(c, file)})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 	return do(ctx, l)
+}
+
+// ofAccount reports whether a file is the ledger of a configured account.
+func ofAccount(c *config.Config, file string) bool {
+	given, err := os.Stat(file)
+	if err != nil || c == nil {
+		return false
+	}
+	for name := range c.Accounts {
+		if info, err := os.Stat(c.LedgerPath(name)); err == nil && os.SameFile(given, info) {
+			return true
+		}
+	}
+	return false
 }
 
 // verifyIn returns the directory in which a file is verified: --temp, the file's directory

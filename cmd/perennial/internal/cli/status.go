@@ -455,7 +455,7 @@ func (a statusCommands) printStatus(account string, s inspect.CommandStatus) err
 		fmt.Fprintf(a.stdout, "skipped %d more: -o json has all\n", more)
 	}
 	if s.ArchivedIn != "" {
-		fmt.Fprintf(a.stdout, "archived what it asked for is in %s, which is not beside the ledger\n", s.ArchivedIn)
+		fmt.Fprintf(a.stdout, "archived what it asked for is in %s, which is not beside the ledger, or cannot be used (`ledger verify FILE`)\n", s.ArchivedIn)
 	}
 	printOperations(a.stdout, s.Operations)
 	if o := s.SameID; o != nil {
