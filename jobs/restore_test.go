@@ -376,7 +376,7 @@ func TestTrap13ARetryOfTheLostTimeMayHaveBeenPaid(t *testing.T) {
 	}
 }
 
-// While the account waits for a person after a restore, its health still shows whether the provider
+// While the account is paused after a restore, its health still shows whether the provider
 // answers.
 func TestARestoredAccountKnowsWhetherTheProviderAnswers(t *testing.T) {
 	t.Parallel()
