@@ -102,7 +102,7 @@ func TestAnAnswerNamesTheOrderItFound(t *testing.T) {
 		}
 	}
 	check(t, h.runner.Resolve(t.Context(), answer))
-	if known, err := h.ledger.Operations.HasOrder(t.Context(), found); err != nil || !known {
+	if owner, err := h.ledger.Operations.OrderOwner(t.Context(), found, ""); err != nil || owner == "" {
 		t.Errorf("the ledger does not know %s: %v", found, err)
 	}
 	entries := h.facts("operation.resolved")

@@ -124,8 +124,8 @@ func (r *recovery) findUnaccounted(ctx context.Context, restored time.Time) (str
 	err = everyPage(ctx, r.link, withUnusable(r.Provider.OrdersPage, func(u upstream.Unusable) upstream.OrderSummary {
 		return upstream.OrderSummary{OrderNo: u.ID}
 	}), func(o upstream.OrderSummary) error {
-		known, err := r.Ledger.Operations.HasOrder(ctx, o.OrderNo)
-		if !known && (o.CreatedAt.IsZero() || !o.CreatedAt.Before(since.Add(-listSkew))) { // a summary may have no time
+		owner, err := r.Ledger.Operations.OrderOwner(ctx, o.OrderNo, "")
+		if owner == "" && (o.CreatedAt.IsZero() || !o.CreatedAt.Before(since.Add(-listSkew))) { // a summary may have no time
 			found.add("order " + cmp.Or(o.OrderNo, "without a number that can be read"))
 		}
 		return err

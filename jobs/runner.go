@@ -170,7 +170,7 @@ func NewRunner(c Config) *Runner {
 	r.checker = &checker{Config: config, clock: r.clock, pulse: r.pulse, pricing: r.pricing, link: r.link, readable: r.books.readable}
 	r.attempts = &attempts{
 		Config: config, gate: r.gate, clock: r.clock, pauses: r.pauses, pulse: r.pulse, ready: r.ready, pricing: r.pricing,
-		holds: r.holds, link: r.link, loader: r.loader, checker: r.checker,
+		holds: r.holds, link: r.link, loader: r.loader, checker: r.checker, named: map[string]string{},
 	}
 	r.workers = &workers{Config: config, ready: r.ready, link: r.link, loader: r.loader, attempts: r.attempts}
 	r.intaker = &intaker{Config: config, gate: r.gate, pauses: r.pauses, ready: r.ready, binding: r.Binding, deadLetterLog: dead, loader: r.loader, checker: r.checker, attempts: r.attempts}

@@ -35,8 +35,9 @@ type attempts struct {
 	shortOfMoney atomic.Bool
 
 	mu        sync.Mutex
-	throttled int // consecutive rate-limit replies
-	firewalls int // consecutive 401/403 replies without an envelope
+	throttled int               // consecutive rate-limit replies
+	firewalls int               // consecutive 401/403 replies without an envelope
+	named     map[string]string // operations by the order number in a reply that is being recorded
 }
 
 func (a *attempts) send(ctx, work context.Context, j *job) error {
@@ -60,11 +61,41 @@ func (a *attempts) send(ctx, work context.Context, j *job) error {
 		a.clock.HearReply(reply.ServerTime)
 	}
 	j.releaseSlot()
+	owner, forget := a.ownerOf(work, reply, j.op.ID)
+	defer forget()
 	d = a.decideOnReply(j.op, decide.Replied{
-		Moment: a.link.moment(), Reply: reply, Elapsed: a.elapsed(j), ReadsWork: a.link.readsWork(work, reply), Unknown: j.unknown, Observed: j.sending.Observed,
+		Moment: a.link.moment(), Reply: reply, Elapsed: a.elapsed(j), ReadsWork: a.link.readsWork(work, reply), Unknown: j.unknown, Owner: owner, Observed: j.sending.Observed,
 	})
 	a.answered(work, j, reply, d)
 	return a.conclude(work, j, d)
+}
+
+// ownerOf returns another operation that has the order number of a reply, or whose reply with this
+// number is being recorded. It returns "" if there is none. After the reply is recorded, forget must
+// be called.
+func (a *attempts) ownerOf(ctx context.Context, reply upstream.Reply, operationID string) (owner string, forget func()) {
+	if reply.Order == nil {
+		return "", func() {}
+	}
+	no := reply.Order.OrderNo
+	a.mu.Lock()
+	owner, taken := a.named[no]
+	if !taken {
+		a.named[no] = operationID
+	}
+	a.mu.Unlock()
+	if taken {
+		return owner, func() {}
+	}
+	owner, err := a.Ledger.Operations.OrderOwner(ctx, no, operationID)
+	if err != nil {
+		a.Log.WithError(err).WithField("operation_id", operationID).Warn("whether another operation has this order number could not be read")
+	}
+	return owner, func() {
+		a.mu.Lock()
+		delete(a.named, no)
+		a.mu.Unlock()
+	}
 }
 
 var errNoAnswer = errors.New("no answer of the API's came")

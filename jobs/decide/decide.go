@@ -61,6 +61,9 @@ type Replied struct {
 	ReadsWork bool
 	// Unknown lists the proxies for which a read just before the POST returned proxy_not_found.
 	Unknown []string
+	// Owner is another operation that already has the order number of the reply. It is "" if there is
+	// none.
+	Owner string
 	// Observed maps proxies to the expiry that the attempt extends, if known.
 	Observed map[string]time.Time
 }
@@ -439,6 +442,7 @@ const (
 	FindingRefundCurrency = "refund_currency"
 	FindingRefundAmount   = "refund_amount"
 	FindingShort          = "order_short" // published once, when the order settles
+	FindingMore           = "order_more"  // published once, when the order settles
 )
 
 // FindingKinds lists all kinds of finding.

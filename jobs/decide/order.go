@@ -123,7 +123,8 @@ func deliveredFact(op Operation, o upstream.Order, state fact.OrderState, charge
 }
 
 // doubtsOf returns the findings for an order that settles as delivered: an announced refund
-// that did not come (pending), missing proxies, or proxies that cannot be named. Money has found a
+// that did not come (pending), missing proxies, proxies that were not ordered, or proxies that cannot
+// be named. Money has found a
 // refund in another currency.
 func doubtsOf(op Operation, o upstream.Order, f fact.OrderDelivered, charged, refunded int64, pending bool) (doubts []fact.LedgerDiscrepancy) {
 	if pending && !foreignRefund(op, o, f.ReadAt) {
@@ -131,6 +132,11 @@ func doubtsOf(op Operation, o upstream.Order, f fact.OrderDelivered, charged, re
 	}
 	if f.Short != nil && !refundsRest(f, charged, refunded) {
 		doubts = append(doubts, short(op, f, charged, refunded))
+	}
+	if listed := int64(len(o.Proxies) + len(o.Unusable)); op.Ordered > 0 && max(f.ExpectedCount, listed) > op.Ordered {
+		doubts = append(doubts, fact.LedgerDiscrepancy{Ref: op.Ref(f.TraceID), Finding: FindingMore, OrderNo: op.OrderNo, Explanation: fmt.Sprintf(
+			"the order has more proxies than were ordered: ordered %d, expected %d, delivered %d, listed %d; charged %s, refunded %s",
+			op.Ordered, f.ExpectedCount, f.DeliveredCount, listed, op.Binding.Amount(charged), op.Binding.Amount(refunded))})
 	}
 	left := 0 // an entry without a readable id is reported by the listing
 	for _, p := range o.Proxies {

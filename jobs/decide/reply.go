@@ -177,6 +177,13 @@ func decideCreated(op Operation, h Replied, v Verdict) Decision {
 		v.Reason = "the order was accepted, but its number could not be read: " + fact.Bounded(h.Reply.Malformed)
 		return again(op, h.Moment, h.Elapsed, v)
 	}
+	if h.Owner != "" { // a cache or gateway may have mixed the replies up; the provider repeats the right one
+		v.Reason = fmt.Sprintf("the reply names order %s, which operation %s made: it may belong to another request", fact.Bounded(h.Reply.Order.OrderNo), h.Owner)
+		if op.Reason == v.Reason {
+			return review(op, maybeExecuted, v)
+		}
+		return again(op, h.Moment, h.Elapsed, v)
+	}
 	next := h.Now
 	if poll := h.Reply.Order.PollAfterSeconds; poll != nil {
 		next = next.Add(seconds(*poll))

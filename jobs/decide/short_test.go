@@ -61,3 +61,29 @@ func TestTrap62AShortDeliveryIsAFinding(t *testing.T) {
 		}
 	}
 }
+
+// An order with more proxies than were ordered may be another order.
+func TestMoreThanWasOrderedIsAFinding(t *testing.T) {
+	for name, test := range map[string]struct {
+		ordered, expected, listed int64
+		found                     bool
+	}{
+		"as ordered":               {2, 2, 2, false},
+		"more expected":            {1, 2, 1, true},
+		"more listed":              {1, 1, 2, true},
+		"an earlier order's count": {0, 2, 2, false},
+	} {
+		op := open()
+		op.Ordered = test.ordered
+		d := read(op, detail(finished, func(o *upstream.Order) {
+			o.Delivery.ExpectedCount, o.Delivery.DeliveredCount, o.Proxies = test.expected, test.listed, nil
+			for i := range test.listed {
+				o.Proxies = append(o.Proxies, upstream.Proxy{ProxyID: "px_" + string(rune('a'+i))})
+			}
+		}))
+		found := strings.Contains(said(d), "ledger.discrepancy")
+		if _, ok := d.Facts[0].(fact.OrderDelivered); !ok || found != test.found {
+			t.Errorf("%s: %s", name, said(d))
+		}
+	}
+}

@@ -273,9 +273,11 @@ func (l *Operations) RestoredAlone(ctx context.Context) (at *time.Time, err erro
 	return at, sqlite.Optional(err)
 }
 
-// HasOrder reports whether an operation has this order number.
-func (l *Operations) HasOrder(ctx context.Context, orderNo string) (bool, error) {
-	return sqlite.Found(l.row(ctx, `SELECT count(*) FROM operations WHERE order_no = +? AND order_no <> ''`, orderNo))
+// OrderOwner returns an operation other than but that has this order number. It returns "" if there
+// is none.
+func (l *Operations) OrderOwner(ctx context.Context, orderNo, but string) (string, error) {
+	owner, err := sqlite.Value[string](l.row(ctx, `SELECT id FROM operations WHERE order_no = ? AND order_no <> '' AND id <> ? LIMIT 1`, orderNo, but))
+	return owner, sqlite.Optional(err)
 }
 
 // RenewedDays returns by how many days renewals have extended a proxy beyond an expiry that a

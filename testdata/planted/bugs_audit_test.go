@@ -78,6 +78,8 @@ var auditBugs = []bug{
 		old: "		none.less(whole)\n", new: "		none.less(book)\n"},
 	{name: "a wallet is explained by anything", in: "reconcile.Pass.CouldExplain", run: "TestAWalletIsExplained|TestAnIntervalLeaves",
 		old: "if difference < 0 && (!e.down", new: "if false && (!e.down"},
+	{name: "a reply names any order", in: "decide.decideCreated", run: "TestAnOrderOfAnotherOperation",
+		old: "if h.Owner != \"\" {", new: "if h.Owner == op.ID {"},
 	{name: "an answer names any order", in: "desk.Desk.shownAs", run: "TestAnAnswerCannotName",
 		old: "reconcile.ForeignOf(read)); why != \"\" {", new: "reconcile.ForeignOf(read)); why == \"-\" {"},
 	{name: "an answered line is booked again with the whole", in: "desk.Desk.checkNeedsReview", run: "TestAnAnsweredLine",
