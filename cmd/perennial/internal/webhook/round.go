@@ -194,8 +194,12 @@ func (r *round) attempted(a attempt) error {
 	if a.reply.Outcome == RateLimited || a.reply.Status == http.StatusServiceUnavailable { // their Retry-After applies to the whole endpoint
 		r.quiet = later(r.quiet, now.Add(a.reply.RetryAfter))
 	}
+	why := a.reply.Reason
+	if a.reply.RetryAfter > 0 {
+		why += ", and it asks to wait until " + now.Add(a.reply.RetryAfter).UTC().Format(time.RFC3339)
+	}
 	held := min(a.reply.Took*time.Duration(x.attempts), retryMost) // the longer an attempt took, the longer the wait
-	r.window.failed(x, now.Add(max(a.reply.RetryAfter, r.delay(x), held)), a.reply.Reason)
+	r.window.failed(x, now.Add(max(a.reply.RetryAfter, r.delay(x), held)), why)
 	if x.attempts == stuckAfter {
 		if r.stuck++; r.stuck == 1 {
 			r.Log.WithField("error", a.reply.Reason).WithField("url", r.endpoint.Host()).Warn("the webhook cannot deliver now; it is tried again, with waits up to 5 minutes")
@@ -243,6 +247,9 @@ func (r *round) untilNext() time.Duration {
 func (r *round) position() (p positions.Position, ok bool) {
 	p = r.window.position()
 	p.Marks = thinMarks(r.stored.Marks, r.stored.Mark, p.Seq)
+	if p.NextAttempt != nil {
+		p.NextAttempt = new(later(*p.NextAttempt, r.quiet))
+	}
 	return p, p.Read.Seq >= r.resumed.Read.Seq
 }
 

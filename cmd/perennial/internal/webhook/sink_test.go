@@ -303,6 +303,30 @@ func TestAnEndpointThatAsksToWaitIsLeftAlone(t *testing.T) {
 	}
 }
 
+// The position shows the time of the next attempt and the reason, although another event would be due
+// earlier.
+func TestAPositionShowsTheWaitOfTheWholeEndpoint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(func(id string, attempt int) (int, http.Header, time.Duration) {
+			if seqOf(id) == 2 {
+				return 503, http.Header{"Retry-After": {"600"}}, 0
+			}
+			return 500, nil, 0
+		})
+		r.h.happen("a", "order.accepted")
+		stop := r.start(t)
+		time.Sleep(time.Second / 10)
+		asked := time.Now()
+		r.h.happen("b", "order.accepted")
+		time.Sleep(5 * time.Minute)
+		until := asked.Add(10 * time.Minute)
+		if p := r.k.now(); p.NextAttempt == nil || p.NextAttempt.Sub(until).Abs() > time.Second || !strings.Contains(p.LastError, "asks to wait until "+until.UTC().Format(time.RFC3339)) {
+			t.Errorf("%+v, and nothing is sent until %s", p, until)
+		}
+		stop()
+	})
+}
+
 // The endpoint gets events again after the next start of the program. The log has an error.
 func TestAnEndpointThatIsGoneGetsNothingMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
