@@ -77,6 +77,18 @@ func (d *Desk) Resolve(ctx context.Context, x Resolution) error {
 	if err := d.checkNeedsReview(ctx, o, x); err != nil {
 		return err
 	}
+	if err := d.answer(ctx, o, x); err != nil {
+		if now, failed := d.c.Ledger.Operations.Operation(ctx, o.ID); failed == nil && now.Version != o.Version {
+			return d.overtaken(ctx, x) // err may be a consequence of the other change
+		}
+		return err
+	}
+	d.c.Answered()
+	d.c.Start(ctx, o.CommandID)
+	return nil
+}
+
+func (d *Desk) answer(ctx context.Context, o fact.Operation, x Resolution) error {
 	if err := d.takeOrder(ctx, o, &x); err != nil {
 		return err
 	}
@@ -91,16 +103,7 @@ func (d *Desk) Resolve(ctx context.Context, x Resolution) error {
 	if err != nil {
 		return err
 	}
-	err = d.book(ctx, o, x, f)
-	if errors.Is(err, ledger.ErrStale) {
-		return d.overtaken(ctx, x)
-	}
-	if err != nil {
-		return err
-	}
-	d.c.Answered()
-	d.c.Start(ctx, o.CommandID)
-	return nil
+	return d.book(ctx, o, x, f)
 }
 
 // book records an answer. The expiries of its proxies may have moved since they were read, so

@@ -276,7 +276,7 @@ func (l *Operations) RestoredAlone(ctx context.Context) (at *time.Time, err erro
 // OrderOwner returns an operation other than but that has this order number. It returns "" if there
 // is none.
 func (l *Operations) OrderOwner(ctx context.Context, orderNo, but string) (string, error) {
-	owner, err := sqlite.Value[string](l.row(ctx, `SELECT id FROM operations WHERE order_no = ? AND order_no <> '' AND id <> ? LIMIT 1`, orderNo, but))
+	owner, err := sqlite.Value[string](l.row(ctx, `SELECT id FROM operations WHERE order_no = +? AND order_no <> '' AND id <> +? LIMIT 1`, orderNo, but))
 	return owner, sqlite.Optional(err)
 }
 
