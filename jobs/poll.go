@@ -36,11 +36,11 @@ func (a *attempts) poll(ctx, _ context.Context, j *job) error {
 		if d.Pause != nil {
 			_ = a.holds.pause(ctx, *d.Pause) // the pause is in force even if it is not recorded
 		} else if silence(err) != nil && !errors.Is(err, context.Canceled) {
-			a.pulse.left(readOrder, "", err.Error(), a.Clock())
+			a.pulse.left(readOrder, "", err.Error(), a.Clock(), 0)
 		}
 		return a.conclude(ctx, j, d)
 	}
-	a.pulse.ended(readOrder)
+	a.pulse.ended(readOrder, a.Clock())
 	a.checker.noteDelivered(ctx, j.op.ID, at, order)
 	return a.conclude(ctx, j, decide.Decide(j.op, decide.OrderRead{Moment: a.link.moment(), Order: order, PollFloor: a.PollFloor}))
 }

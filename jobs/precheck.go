@@ -237,12 +237,12 @@ func (c *checker) noteRead(ctx context.Context, j *job, id string, err error) {
 	scope := errors.Is(err, upstream.CodeInsufficientScope)
 	switch {
 	case err == nil, replied && failed.Code != "" && !scope:
-		c.pulse.ended(readBefore)
+		c.pulse.ended(readBefore, c.Clock())
 	case ctx.Err() != nil, !j.cmd.Guarded(), errors.Is(err, upstream.ErrBadID):
 	case scope:
-		c.pulse.left(readBefore, "", err.Error(), c.Clock())
+		c.pulse.left(readBefore, "", err.Error(), c.Clock(), 0)
 	default:
-		c.pulse.left(readBefore, id, err.Error(), c.Clock())
+		c.pulse.left(readBefore, id, err.Error(), c.Clock(), 0)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -27,30 +29,40 @@ type pulse struct {
 	last     error
 
 	unsettled map[string]unsettled // by kind of attempt
+	settled   map[string]time.Time // last definite outcome, by kind of attempt
 }
 
 // unsettled counts consecutive attempts of one kind without a definite outcome.
 type unsettled struct {
 	since, last time.Time
 	attempts    int
-	of, why     string // object and reason of the last attempt
+	longest     time.Duration // of these attempts
+	of, why     string        // object and reason of the last attempt
 }
 
-func (p *pulse) ended(kind string) {
+func (p *pulse) ended(kind string, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.unsettled, kind)
+	if p.settled == nil {
+		p.settled = map[string]time.Time{}
+	}
+	p.settled[kind] = now
 }
 
-// An attempt had no definite outcome, and why is the reason. of is the object of the attempt:
-// consecutive attempts on the same object count once. If of is "", every attempt counts.
-func (p *pulse) left(kind, of, why string, now time.Time) {
+// An attempt that took this long had no definite outcome, and why is the reason. of is the object of
+// the attempt: consecutive attempts on the same object count once. If of is "", every attempt counts.
+func (p *pulse) left(kind, of, why string, now time.Time, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	x, follows := p.unsettled[kind]
 	if !follows {
-		x.since = now
+		x.since = now.Add(-took)
+		if at := p.settled[kind]; x.since.Before(at) {
+			x.since = at
+		}
 	}
+	x.longest = max(x.longest, took)
 	if of == "" || of != x.of {
 		x.attempts++
 	}
@@ -83,8 +95,8 @@ func silence(err error) error {
 	return err
 }
 
-// Limits for reporting that the provider does not reply. A single failed request is
-// reported only after silentAfter without a reply.
+// Limits for reporting that the provider does not reply. Failed requests are reported only after
+// silentAfter without a reply, because another request may get one.
 const (
 	silentAfter = 15 * time.Second
 	silentMost  = 40 * time.Second // without any reply, although requests are made
@@ -95,7 +107,7 @@ const (
 // operator may have ended the operation.
 const (
 	unsettledAfter    = time.Minute
-	unsettledAttempts = 3
+	unsettledAttempts = 3 // or one attempt that took unsettledAfter
 	unsettledMost     = 15 * time.Minute // since the last attempt; operations wait at most 5 minutes
 	unservedAfter     = 30 * time.Second // for requests of any kind: the wallet is read in between
 )
@@ -133,7 +145,8 @@ func (l *link) Unsettled() string {
 		if kind == anyRequest {
 			after = unservedAfter
 		}
-		if x.attempts < unsettledAttempts || now.Sub(x.since) < after || now.Sub(x.last) > unsettledMost {
+		enough := x.attempts >= unsettledAttempts || x.longest >= after
+		if !enough || now.Sub(x.since) < after || now.Sub(x.last) > unsettledMost {
 			continue
 		}
 		if kind == anyRequest {
@@ -147,7 +160,7 @@ func (l *link) Unsettled() string {
 		case readOrder:
 			what, state = "no order could be read", fact.StateOpen
 		}
-		lines = append(lines, fmt.Sprintf("%s since %s, in %d attempts (`perennial operations list --state %s`): %s", what, x.since.UTC().Format(time.RFC3339), x.attempts, state, fact.Bounded(x.why)))
+		lines = append(lines, fmt.Sprintf("%s since %s, in %s (`perennial operations list --state %s`): %s", what, x.since.UTC().Format(time.RFC3339), english.Plural(x.attempts, "attempt", ""), state, fact.Bounded(x.why)))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -162,7 +175,7 @@ func (l *link) Silent() string {
 	switch {
 	case l.pulse.answered.IsZero():
 		return ""
-	case l.pulse.failed > 1 || l.pulse.failed == 1 && since > silentAfter:
+	case l.pulse.failed > 0 && since > silentAfter:
 		return fmt.Sprintf("the provider has not answered since %s: %s", l.pulse.answered.UTC().Format(time.RFC3339), fact.Bounded(l.pulse.last.Error()))
 	case l.asks() && min(since, now.Sub(l.pauses.lastEnd())) > silentMost+l.askInterval():
 		return "the provider has not answered since " + l.pulse.answered.UTC().Format(time.RFC3339)

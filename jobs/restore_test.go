@@ -409,7 +409,8 @@ func TestARestoredAccountKnowsWhetherTheProviderAnswers(t *testing.T) {
 		t.Error(said)
 	}
 	h.fault("/api/v1/wallet", "drop_before", map[string]any{"method": "GET", "times": -1})
-	asks(4)
+	asks(2)
+	h.later(3 * time.Minute)
 	if said := h.runner.Silent(); !strings.Contains(said, "has not answered since ") {
 		t.Errorf("%q, and the provider does not answer", said)
 	}

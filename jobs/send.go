@@ -98,8 +98,6 @@ func (a *attempts) ownerOf(ctx context.Context, reply upstream.Reply, operationI
 	}
 }
 
-var errNoAnswer = errors.New("no answer of the API's came")
-
 // isProbe reports whether the job may pass its paused lane to test it.
 func (a *attempts) isProbe(j *job) bool {
 	if a.pauses.isClosed() {
@@ -127,9 +125,9 @@ func (l *link) noteAnswer(err error, server time.Time) {
 	l.pulse.note(l.Clock(), silence(err))
 	switch {
 	case unserved(err):
-		l.pulse.left(anyRequest, "", err.Error(), l.Clock())
+		l.pulse.left(anyRequest, "", err.Error(), l.Clock(), 0)
 	case silence(err) == nil:
-		l.pulse.ended(anyRequest)
+		l.pulse.ended(anyRequest, l.Clock())
 	}
 	if failed, ok := errors.AsType[*upstream.Error](err); ok {
 		server = failed.Timestamp
@@ -178,19 +176,19 @@ func (a *attempts) answered(ctx context.Context, j *job, reply upstream.Reply, d
 	if reply.Envelope {
 		a.pulse.note(a.Clock(), nil)
 		if reply.Success {
-			a.pulse.ended(anyRequest)
+			a.pulse.ended(anyRequest, a.Clock())
 		}
 	} else {
-		a.pulse.note(a.Clock(), errNoAnswer)
+		a.pulse.note(a.Clock(), errors.New(reply.Failure))
 	}
 	if d.Pause != nil {
 		_ = a.holds.pause(ctx, *d.Pause) // the pause is in force even if it is not recorded
 		return
 	}
 	if why := d.Inconclusive(); why != "" {
-		a.pulse.left(string(j.op.Kind), "", why, a.Clock())
+		a.pulse.left(string(j.op.Kind), "", why, a.Clock(), a.Clock().Sub(j.sending.SentAt))
 	} else {
-		a.pulse.ended(string(j.op.Kind))
+		a.pulse.ended(string(j.op.Kind), a.Clock())
 	}
 	if !reply.Envelope {
 		return

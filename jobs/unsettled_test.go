@@ -2,8 +2,10 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -142,5 +144,90 @@ func TestTheEndOfAPauseIsNoSilence(t *testing.T) {
 	h.resumes("ada", "done")
 	if said := h.runner.Silent(); said != "" {
 		t.Error(said)
+	}
+}
+
+// hanging answers GETs. The first POST gets no answer while wait runs, and the next ones never.
+type hanging struct {
+	once sync.Once
+	wait func()
+}
+
+func (x *hanging) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodPost {
+		return http.DefaultTransport.RoundTrip(r)
+	}
+	first := false
+	x.once.Do(func() { first = true; x.wait() })
+	if !first {
+		<-r.Context().Done()
+	}
+	return nil, context.DeadlineExceeded
+}
+
+// One POST that nobody answered for a minute is enough to report, although reads are answered.
+func TestAPostThatHangsForAMinuteIsNotReady(t *testing.T) {
+	t.Parallel()
+	h := idleRig(t)
+	h.oneClock(func(c *upstream.Config) {
+		c.Transport = &hanging{wait: func() {
+			h.later(61 * time.Second)
+			for range 2 { // other requests that began before fail too, and a read works
+				h.runner.noteAnswer(&upstream.TransportError{Err: context.DeadlineExceeded}, time.Time{})
+			}
+			wallet, err := h.client.Wallet(t.Context())
+			h.runner.noteAnswer(err, wallet.ServerTime)
+		}}
+	})
+	h.bind(func(c *Config) { c.DrainTimeout = time.Millisecond })
+	h.start()
+	h.order(buyA)
+	h.awaitFact("operation.waiting")
+	if said := h.runner.Unsettled(); !strings.Contains(said, "no order has had a definite outcome since ") || !strings.Contains(said, "in 1 attempt ") {
+		t.Errorf("%q", said)
+	}
+	if said := h.runner.Silent(); said != "" {
+		t.Error(said)
+	}
+}
+
+// Two requests that fail at once say nothing about a provider that has just answered.
+func TestFailuresRightAfterAnAnswerAreNoSilence(t *testing.T) {
+	t.Parallel()
+	h := idleRig(t)
+	h.bind()
+	for range 3 {
+		h.runner.noteAnswer(&upstream.TransportError{Err: context.DeadlineExceeded}, time.Time{})
+	}
+	if said := h.runner.Silent(); said != "" {
+		t.Error(said)
+	}
+	h.ahead.Store(int64(silentAfter + time.Second))
+	if said := h.runner.Silent(); said == "" {
+		t.Error("nothing is said")
+	}
+}
+
+type refusing struct{}
+
+func (refusing) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodPost {
+		return http.DefaultTransport.RoundTrip(r)
+	}
+	return nil, errors.New("the certificate has expired")
+}
+
+// The reason of a failed POST is reported, like that of a failed read.
+func TestAFailedPostGivesItsReason(t *testing.T) {
+	t.Parallel()
+	h := idleRig(t)
+	h.oneClock(func(c *upstream.Config) { c.Transport = refusing{} })
+	h.bind()
+	h.start()
+	h.order(buyA)
+	h.awaitFact("operation.waiting")
+	h.ahead.Store(int64(silentAfter + time.Second))
+	if said := h.runner.Silent(); !strings.Contains(said, "the certificate has expired") {
+		t.Errorf("%q", said)
 	}
 }

@@ -529,6 +529,7 @@ func (e *tlsError) Unwrap() error { return e.cause }
 type dialer struct {
 	net.Dialer
 	heard atomic.Bool
+	spoke atomic.Bool // a server has sent something on any connection
 }
 
 // Dial implements [nats.CustomDialer].
@@ -550,6 +551,7 @@ func (c *heardConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
 		c.by.heard.Store(true)
+		c.by.spoke.Store(true)
 	}
 	return n, err
 }
@@ -574,7 +576,7 @@ func (q *Queue) tlsFault(err error) string {
 		return "the NATS server does not begin with TLS: leave out nats.tls_first"
 	case op != nil && op.Op == "remote error", cut && q.dialer.heard.Load() && q.config.asksForTLS(): // the alert is lost if the server resets the connection first
 		return "the NATS server ends the TLS handshake: where it asks clients for a certificate (verify), set nats.cert_file and nats.key_file to one that its ca_file has signed"
-	case !q.config.TLSFirst && !q.dialer.heard.Load() && (cut || op != nil && op.Op == "read" && op.Timeout()):
+	case !q.config.TLSFirst && !q.dialer.spoke.Load() && (cut || op != nil && op.Op == "read" && op.Timeout()):
 		return "the NATS server takes the connection and says nothing: where it begins with TLS (handshake_first), set nats.tls_first: true"
 	}
 	return certificateFault(err)

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"os"
@@ -60,6 +61,21 @@ func TestAFailureOfTLSSaysWhatToDo(t *testing.T) {
 				said = err.Error()
 			}
 		})
+	}
+}
+
+// A server that has spoken without TLS does not begin with TLS, whatever happens later.
+func TestAConnectionThatIsResetLaterIsNoTLS(t *testing.T) {
+	t.Parallel()
+	q := &Queue{}
+	if said := q.tlsFault(io.EOF); !strings.Contains(said, "tls_first") {
+		t.Errorf("at first: %q", said)
+	}
+	server, client := net.Pipe()
+	go func() { _, _ = server.Write([]byte("INFO {}\r\n")) }()
+	_, err := (&heardConn{client, &q.dialer}).Read(make([]byte, 16))
+	if said := q.tlsFault(io.EOF); said != "" || err != nil {
+		t.Errorf("later: %q, %v", said, err)
 	}
 }
 
