@@ -107,7 +107,7 @@ const (
 // operator may have ended the operation.
 const (
 	unsettledAfter    = time.Minute
-	unsettledAttempts = 3 // or one attempt that took unsettledAfter
+	unsettledAttempts = 3                // or one attempt that took unsettledAfter
 	unsettledMost     = 15 * time.Minute // since the last attempt; operations wait at most 5 minutes
 	unservedAfter     = 30 * time.Second // for requests of any kind: the wallet is read in between
 )
