@@ -515,17 +515,23 @@ func unclaimed(tx *ledger.Tx, c command.Command) (ids []string, skipped []fact.S
 	return ids, skipped, nil
 }
 
-// careful reports whether the operations of a command run one at a time. They do if a limit
-// applies, so that each decision includes the cost of the earlier operations.
+// careful reports whether a limit applies to a command. Its operations then run one by one, so that
+// each decision includes the cost of the earlier operations.
 func (q *loader) careful(c command.Command) bool { return c.MaxTotalCents > 0 || q.DailyLimitCents > 0 }
 
-// jobsOf returns the jobs that may start now. For a careful command this is only the first
+// oneByOne reports whether the operations of a command run one by one. While they may repeat
+// requests that a restored ledger has lost, the reply to one decides on the others.
+func (q *loader) oneByOne(c command.Command) bool {
+	return q.careful(c) || q.pauses.mayRepeat(q.clock.Now())
+}
+
+// jobsOf returns the jobs that may start now. If they run one by one, this is only the first
 // job.
 func (in *intaker) jobsOf(c command.Command, planned []fact.Planned, made []fact.Operation) []*job {
 	if len(made) > bulkOperations && c.Priority == command.UrgencyNormal {
 		c.Priority = command.UrgencyBulk
 	}
-	if in.loader.careful(c) {
+	if in.loader.oneByOne(c) {
 		made = made[:1]
 	}
 	jobs := make([]*job, 0, len(made))

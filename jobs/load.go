@@ -24,6 +24,7 @@ const codeReleased = "released"
 type loader struct {
 	*Config
 	clock         *clock
+	pauses        *pauses
 	ready         *ready
 	binding       func() fact.Binding
 	deadLetterLog *deadLetterLog
@@ -156,7 +157,7 @@ func (q *loader) enqueueTo(ctx context.Context, record fact.Operation, push func
 	if err != nil {
 		return err
 	}
-	if q.careful(j.cmd) && record.State == fact.StateAccepted {
+	if q.oneByOne(j.cmd) && record.State == fact.StateAccepted {
 		next, err := nextOf(ctx, q.Ledger, record.CommandID)
 		if err != nil || next != record.ID {
 			return err

@@ -34,7 +34,8 @@ type pauses struct {
 	// closed is not a pause: no fact records it, and no probe ends it.
 	closed bool
 
-	lost atomic.Pointer[lostTime] // nil unless an operator resumed the account in doubt
+	lost    atomic.Pointer[lostTime]        // nil unless an operator resumed the account in doubt
+	renewed atomic.Pointer[map[string]bool] // proxies that were renewed in the lost time, as the last read after a restore showed
 }
 
 type pauseKey struct{ scope, cause string }
@@ -68,13 +69,50 @@ const keysKept = 24 * time.Hour
 // lostTime is the time of which a restored ledger may have lost requests. Commands that arrive
 // before until may repeat such a request.
 type lostTime struct {
-	since, until time.Time
-	appID        string
+	since, until  time.Time
+	schedulesFrom time.Time // schedules plan again from then
+	appID         string
+	renewed       map[string]bool // proxies that were renewed in the lost time
 }
 
 // doubt notes that an operator resumes the account although the lost time is not explained.
 func (p *pauses) doubt(f fact.AccountResumed, at time.Time) {
-	p.lost.Store(&lostTime{*f.LostSince, at.Add(keysKept), f.PresumeSentBy})
+	lost := &lostTime{since: *f.LostSince, until: at.Add(keysKept), appID: f.PresumeSentBy, renewed: map[string]bool{}}
+	if f.PresumeUntil != nil {
+		lost.until = *f.PresumeUntil
+	}
+	if f.SchedulesFrom != nil {
+		lost.schedulesFrom = *f.SchedulesFrom
+	}
+	if all := p.renewed.Load(); all != nil {
+		lost.renewed = maps.Clone(*all)
+	}
+	for _, id := range f.Renewed {
+		lost.renewed[id] = true
+	}
+	p.lost.Store(lost)
+}
+
+// renewedSome returns some of the proxies that were renewed in the lost time.
+func (p *pauses) renewedSome() (ids []string) {
+	if all := p.renewed.Load(); all != nil {
+		ids = slices.Sorted(maps.Keys(*all))
+	}
+	return ids[:min(len(ids), renewedMost)]
+}
+
+const renewedMost = 2000 // in the fact that resumes the account
+
+// renewedOf returns those of the proxies that were renewed in the lost time.
+func (p *pauses) renewedOf(ids []string) (renewed []string) {
+	if lost := p.lost.Load(); lost != nil {
+		for _, id := range ids {
+			if lost.renewed[id] {
+				renewed = append(renewed, id)
+			}
+		}
+	}
+	return renewed
 }
 
 // mayRepeat reports whether a command that arrives now may repeat a request that a restored ledger
@@ -513,6 +551,7 @@ func (h *holds) ResumeByHand(ctx context.Context, by, reason string) (ended int,
 				err = errors.Join(err, failed)
 				continue
 			}
+			f.Renewed, f.SchedulesFrom = h.pauses.renewedSome(), schedulesFrom(x, h.Clock())
 			f.PresumeSentBy, f.LostSince = h.Provider.AppID(), since // an unsent operation may have been sent before the restore
 			if since != nil {
 				h.pauses.doubt(f, h.Clock()) // before the fact, because commands may be accepted right after it

@@ -18,12 +18,28 @@ import (
 
 // MayPlan returns a channel that closes once schedules may plan from the ledger's proxy table.
 // Run must have begun, because Run marks another runner's data as out of date. The pause after a
-// restore must have ended.
+// restore must have ended, and no read may lag behind the restore.
 func (r *recovery) MayPlan() <-chan struct{} { return r.mayPlan }
 
 func (r *recovery) letPlan() {
-	if _, paused := r.pauses.restored(); r.begun.Load() && !paused {
+	lost := r.pauses.lost.Load()
+	if _, paused := r.pauses.restored(); r.begun.Load() && !paused && (lost == nil || !r.Clock().Before(lost.schedulesFrom)) {
 		r.mayPlanOnce.Do(func() { close(r.mayPlan) })
+	}
+}
+
+// keepSchedules lets schedules plan when no read may lag behind the restore any more.
+func (r *recovery) keepSchedules(ctx context.Context) error {
+	for {
+		r.letPlan()
+		select {
+		case <-r.mayPlan:
+			return nil
+		default:
+		}
+		if err := sleep.For(ctx, time.Second); err != nil {
+			return err
+		}
 	}
 }
 
@@ -48,7 +64,9 @@ func (r *recovery) verifyAfterRestore(ctx context.Context) error {
 			}
 			_, ok = r.pauses.restored()
 		case strange == "":
-			r.holds.resume(ctx, paused, "the provider's lists hold no order and no expiry that the ledger does not account for")
+			if err := r.resumeExplained(ctx, paused); err != nil {
+				return err
+			}
 			if paused, ok = r.pauses.restored(); ok { // its end could not be recorded
 				if err := retry.Wait(ctx); err != nil {
 					return err
@@ -62,6 +80,32 @@ func (r *recovery) verifyAfterRestore(ctx context.Context) error {
 			paused, ok = r.pauses.restored()
 			retry.Reset()
 		}
+	}
+	return nil
+}
+
+// resumeExplained ends the pause after a restore, because a read has shown nothing that the ledger does
+// not explain. A read soon after the restore may lag. So commands still count as possibly sent until
+// the restore is strangeFirst ago.
+func (r *recovery) resumeExplained(ctx context.Context, paused tables.Pause) error {
+	f := fact.AccountResumed{Scope: paused.Scope, Cause: paused.Cause, Detail: "the provider's lists hold no order and no expiry that the ledger does not account for"}
+	since, err := r.Ledger.Operations.Forgotten(ctx)
+	if err != nil {
+		return err
+	}
+	if from := schedulesFrom(paused, r.Clock()); from != nil && since != nil {
+		f.PresumeSentBy, f.LostSince, f.PresumeUntil, f.SchedulesFrom = r.Provider.AppID(), since, from, from
+		r.pauses.doubt(f, r.Clock())
+	}
+	_ = r.holds.resumeAs(ctx, paused, f) // it logs its error, and the pause is checked again
+	return nil
+}
+
+// schedulesFrom returns the time from which schedules may plan after the pause, if that is later than
+// now. Until then a read may show what was before the restore.
+func schedulesFrom(paused tables.Pause, now time.Time) *time.Time {
+	if from := paused.Since.Add(strangeFirst); from.After(now) {
+		return &from
 	}
 	return nil
 }
@@ -120,7 +164,7 @@ func (r *recovery) findUnaccounted(ctx context.Context, restored time.Time) (str
 	if err != nil || since == nil {
 		return "", err
 	}
-	found := &findings{}
+	found := &findings{renewed: map[string]bool{}}
 	err = everyPage(ctx, r.link, withUnusable(r.Provider.OrdersPage, func(u upstream.Unusable) upstream.OrderSummary {
 		return upstream.OrderSummary{OrderNo: u.ID}
 	}), func(o upstream.OrderSummary) error {
@@ -149,6 +193,7 @@ func (r *recovery) findUnaccounted(ctx context.Context, restored time.Time) (str
 	if unseen > 0 {
 		err = r.walletAgrees(ctx, unseen, found)
 	}
+	r.pauses.renewed.Store(&found.renewed)
 	return found.String(), err
 }
 
@@ -165,6 +210,7 @@ func expiryIsKnown(ctx context.Context, l *ledger.Ledger, p upstream.Proxy, rest
 	}
 	days, err := l.Operations.RenewedDays(ctx, p.ProxyID, known.SeenAt, *known.ExpiresAt)
 	if p.ExpiresAt.After(known.ExpiresAt.AddDate(0, 0, int(days)).Add(fact.ExpiryTolerance)) {
+		found.renewed[p.ProxyID] = true
 		found.add("proxy " + p.ProxyID + ", which expires later than the ledger's renewals explain")
 	}
 	return true, err
@@ -191,8 +237,9 @@ func (r *recovery) walletAgrees(ctx context.Context, unseen int, found *findings
 }
 
 type findings struct {
-	names []string
-	count int
+	names   []string
+	count   int
+	renewed map[string]bool // proxies that expire later than the ledger explains
 }
 
 const findingsNamed = 3

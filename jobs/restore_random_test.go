@@ -3,6 +3,7 @@ package jobs
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"testing"
 	"time"
 
@@ -13,7 +14,8 @@ import (
 
 // TestTrap13NoRestorePaysTwice restores a backup without the events, publishes the lost commands
 // again before and after an operator resumes the account, and retries what was refused. Meanwhile
-// the provider refuses some repeated requests before it looks their keys up.
+// the provider refuses some repeated requests before it looks their keys up. In the lost time some
+// renewals were split.
 func TestTrap13NoRestorePaysTwice(t *testing.T) {
 	t.Parallel()
 	seeds := 3
@@ -44,14 +46,25 @@ func TestTrap13NoRestorePaysTwice(t *testing.T) {
 				h.quiet(all)
 			}
 			more(random.IntN(6))
+			h.listed()
+			h.observe() // what was renewed in the lost time can be seen
 			backup := h.backup()
-			more(len(all) + 1 + random.IntN(8))
+			for upTo := len(all) + 1 + random.IntN(8); len(all) < upTo; {
+				if chance(30) { // a renewal of two is split: one half is paid, and the other is not sent
+					h.fault(renew, "code", map[string]any{"code": "insufficient_wallet_balance", "http_status": 402, "executed": false, "times": 1})
+				}
+				more(len(all) + 1)
+			}
+			h.ask(http.MethodDelete, "/faults", nil)
 			h.control("/moods", map[string]any{"moods": []string{sandbox.MoodEarlyRefusals}, "seed": seed})
 			h.restore(backup)
 			h.awaitStrange()
 			for n := range all {
 				if chance(40) {
 					publish(n)
+				}
+				if chance(20) {
+					_, _ = h.runner.Cancel(t.Context(), all[n], "ada", "not wanted") // refused for what may have been paid
 				}
 			}
 			h.resumes("ada", "go on")

@@ -3,7 +3,9 @@ package jobs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +17,7 @@ import (
 	"perennial/jobs/desk"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
 )
@@ -57,11 +60,10 @@ func (h *rig) awaitStrange(words ...string) {
 
 func (h *rig) awaitResumed() {
 	h.t.Helper()
-	select {
-	case <-h.runner.MayPlan():
-	case <-time.After(patience):
-		h.t.Fatalf("it stays paused: %s", h.runner.RestorePause())
-	}
+	h.until("the pause after the restore ends", func() bool {
+		all, err := h.ledger.Operations.Pauses(h.t.Context())
+		return err == nil && !slices.ContainsFunc(all, func(x tables.Pause) bool { return x.Cause == ledger.CauseRestored })
+	})
 }
 
 func (h *rig) sends() int { return len(h.facts("operation.sending")) }
@@ -254,7 +256,7 @@ func TestTrap13OnlyWhatWasSeenBeforeTheRestoreIsCompared(t *testing.T) {
 	h.observe()
 	later := h.now().Add(100 * 24 * time.Hour)
 	look := func(restored time.Time) (bool, string) {
-		found := &findings{}
+		found := &findings{renewed: map[string]bool{}}
 		seen, err := expiryIsKnown(t.Context(), h.ledger, upstream.Proxy{ProxyID: "px_1", ExpiresAt: &later}, restored, found)
 		check(t, err)
 		return seen, found.String()
@@ -349,30 +351,154 @@ func TestTrap13ARefusalAfterTheResumeIsNotBelieved(t *testing.T) {
 	}
 }
 
-// A retry may have been made in the lost time too, under the key that the next one uses.
+// What was refused before the backup may have been retried and paid in the lost time, under a key that
+// the ledger does not know.
 func TestTrap13ARetryOfTheLostTimeMayHaveBeenPaid(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
 	refuse := func() {
 		h.fault(orders, "code", map[string]any{"code": "insufficient_wallet_balance", "http_status": 402, "executed": false})
+		h.fault(renew, "code", map[string]any{"code": "insufficient_wallet_balance", "http_status": 402, "executed": false})
 	}
-	retry := func() {
-		_, err := h.runner.Retry(t.Context(), "a", "ada", "there is money")
-		check(t, err)
+	retry := func() (errs []error) {
+		for _, id := range []string{"a", "d"} {
+			_, err := h.runner.Retry(t.Context(), id, "ada", "there is money")
+			errs = append(errs, err)
+		}
+		return errs
 	}
 	refuse()
 	h.order(buyA)
+	h.renew(`{"id":"d","duration_days":30,"proxy_ids":["px_3"]}`)
 	h.await("a", fact.StateRejected)
+	h.await("d", fact.StateRejected)
 	backup := h.backup()
-	retry()
+	refuse()
+	check(t, errors.Join(retry()...))
+	h.await("a", fact.StateRejected)
+	h.await("d", fact.StateRejected)
+	check(t, errors.Join(retry()...))
 	h.await("a", fact.StateDelivered)
+	h.await("d", fact.StateCompleted)
 	h.restore(backup)
 	h.awaitStrange("order ")
+	early := retry()
 	h.resumes("ada", "go on")
-	refuse()
-	retry()
-	if s := h.await("a", fact.StateReview, fact.StateRejected); s.State != "review" {
+	for _, err := range append(early, retry()...) {
+		if err == nil || !strings.Contains(err.Error(), "perhaps charged in the time that the restored ledger has lost") {
+			t.Error(err)
+		}
+	}
+	if n := h.sends(); n != 2 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+// A command of the lost time that is published again while the account is paused cannot be cancelled.
+func TestTrap13WhatMayHaveBeenPaidIsNotCancelled(t *testing.T) {
+	t.Parallel()
+	h, backup := forgetful(t)
+	h.restore(backup)
+	h.awaitStrange("order ")
+	h.order(buyB)
+	h.renew(renewC)
+	for _, id := range []string{"b", "c"} {
+		h.await(id, fact.StateAccepted)
+		if _, err := h.runner.Cancel(t.Context(), id, "ada", "not wanted"); err == nil || !strings.Contains(err.Error(), "may have been sent") {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	h.resumes("ada", "go on")
+	h.await("b", fact.StateDelivered)
+	h.await("c", fact.StateCompleted)
+	h.settled(1200, 0)
+}
+
+// The first read after a restore may lag and show nothing of the lost time. So what is refused soon
+// after it may have been paid, and schedules plan later.
+func TestTrap13ACleanReadRightAfterARestoreMayLag(t *testing.T) {
+	t.Parallel()
+	h, _ := forgetful(t)
+	h.oneClock()
+	h.restore(h.backup())
+	h.awaitResumed()
+	mayPlan := func() bool {
+		select {
+		case <-h.runner.MayPlan():
+			return true
+		default:
+			return false
+		}
+	}
+	if mayPlan() {
+		t.Error("schedules plan from reads that may lag")
+	}
+	h.fault(renew, "code", map[string]any{"code": "validation_error", "http_status": 422, "executed": false})
+	h.renew(`{"id":"soon","duration_days":30,"proxy_ids":["px_4"]}`)
+	if s := h.await("soon", fact.StateReview, fact.StateRejected); s.State != "review" {
 		t.Errorf("%s: %s", s.State, s.Reason)
+	}
+	h.later(strangeFirst + time.Second)
+	select {
+	case <-h.runner.MayPlan():
+	case <-time.After(patience):
+		t.Error("schedules never plan again")
+	}
+	h.fault(renew, "code", map[string]any{"code": "validation_error", "http_status": 422, "executed": false})
+	h.renew(`{"id":"later","duration_days":30,"proxy_ids":["px_5"]}`)
+	h.await("later", fact.StateRejected)
+}
+
+// In the lost time a proxy was left out, so the chunks were others and had other keys.
+func TestTrap13ChunksThatWereDividedInAnotherWayNeedReview(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.listed()
+	h.observe()
+	backup := h.backup()
+	h.fault(renew, "code", map[string]any{"code": "weird", "http_status": 400, "executed": false})
+	h.renew(`{"id":"x","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.await("x", fact.StateReview)
+	again := `{"id":"y","duration_days":30,"max_total_cents":900,"proxy_ids":["px_1","px_2"]}`
+	h.renew(again)
+	h.await("y", fact.StateCompleted)
+	h.restore(backup)
+	h.awaitStrange("px_2")
+	h.renew(again)
+	h.await("y", fact.StateAccepted)
+	h.resumes("ada", "go on")
+	h.quiet([]string{"y"})
+	if s := h.await("y", fact.StateReview); len(s.Operations) != 2 || s.Operations[0].State != fact.StateReview || s.Operations[1].State != fact.StateReview {
+		t.Errorf("%+v", s.Operations)
+	}
+	h.paidOnce(0)
+}
+
+// In the lost time a renewal was split, and one half was paid under its own key.
+func TestTrap13AChunkOfWhichAPartWasRenewedNeedsReview(t *testing.T) {
+	t.Parallel()
+	for _, restarts := range []bool{false, true} {
+		t.Run(fmt.Sprint("restarts ", restarts), func(t *testing.T) {
+			t.Parallel()
+			h := newRig(t)
+			h.listed()
+			h.observe()
+			backup := h.backup()
+			h.fault(renew, "code", map[string]any{"code": "insufficient_wallet_balance", "http_status": 402, "executed": false})
+			h.renew(renewC)
+			h.quiet([]string{"c"})
+			h.restore(backup)
+			h.awaitStrange("proxy px_")
+			h.resumes("ada", "go on")
+			if restarts {
+				h.restart()
+			}
+			h.renew(renewC)
+			if s := h.await("c", fact.StateReview); !strings.Contains(s.Reason, "1 of its 2 proxies were renewed in the time that the restored ledger has lost") {
+				t.Error(s.Reason)
+			}
+			h.paidOnce(0)
+		})
 	}
 }
 

@@ -164,7 +164,7 @@ func NewRunner(c Config) *Runner {
 	r.link = &link{Config: config, gate: r.gate, clock: r.clock, pauses: r.pauses, pulse: r.pulse, holds: r.holds, share: rate.NewLimiter(rate.Limit(c.RatePerSecond*readShare), 1)}
 	r.prober = &prober{Config: config, gate: r.gate, clock: r.clock, pauses: r.pauses, ready: r.ready, holds: r.holds, link: r.link}
 	dead := &deadLetterLog{}
-	r.loader = &loader{Config: config, clock: r.clock, ready: r.ready, binding: r.Binding, deadLetterLog: dead, wake: make(chan struct{}, 1), kept: map[string]command.Command{}, notQueuedLogged: map[string]time.Time{}}
+	r.loader = &loader{Config: config, clock: r.clock, pauses: r.pauses, ready: r.ready, binding: r.Binding, deadLetterLog: dead, wake: make(chan struct{}, 1), kept: map[string]command.Command{}, notQueuedLogged: map[string]time.Time{}}
 	r.books = &books{Config: config, clock: r.clock, pauses: r.pauses, link: r.link, binding: r.Binding, wake: r.wakeDueLoop, turn: make(chan struct{}, 1), answered: make(chan struct{}, 1)}
 	r.pricing = &pricing{Config: config, clock: r.clock, link: r.link, found: map[string]upstream.OfferFilter{}}
 	r.checker = &checker{Config: config, clock: r.clock, pulse: r.pulse, pricing: r.pricing, link: r.link, readable: r.books.readable}
@@ -182,7 +182,7 @@ func NewRunner(c Config) *Runner {
 	r.presumed, r.ended = r.requeueAccepted, func() { r.letPlan(); r.wakeDueLoop() }
 	r.Desk = desk.New(desk.Config{
 		Ledger: c.Ledger, Binding: r.Binding, Now: r.clock.Now, Readable: r.books.readable, Evidence: r.Evidence,
-		Order: r.ReadOrder, Delivered: r.noteDelivered, MaySendAgain: r.refuseEarly, Presumed: r.pauses.presumed, Start: r.startRest, Answered: func() { r.answers.Add(1); r.CompareAnswer() },
+		Order: r.ReadOrder, Delivered: r.noteDelivered, MaySendAgain: r.refuseEarly, Presumed: r.pauses.presumed, MayRepeat: r.pauses.mayRepeat, Start: r.startRest, Answered: func() { r.answers.Add(1); r.CompareAnswer() },
 	})
 	return r
 }
@@ -355,7 +355,10 @@ func (r *Runner) Run(ctx context.Context) error {
 		if err := r.takeUp(running, r.until); err != nil {
 			return fmt.Errorf("account %s: recover: %w", r.Account, err)
 		}
-		return r.verifyAfterRestore(running) // after takeUp, so that the earlier run's operations are queued before the pause ends
+		if err := r.verifyAfterRestore(running); err != nil { // after takeUp, so that the earlier run's operations are queued before the pause ends
+			return err
+		}
+		return r.keepSchedules(running)
 	})
 	group.Go(func() error { return r.dispatch(running, work) })
 	group.Go(func() error { return r.runIntake(running) })

@@ -203,8 +203,8 @@ func (a *attempts) answered(ctx context.Context, j *job, reply upstream.Reply, d
 // prepare does the precheck, waits at the gate and commits the intent. goOn is false if the
 // operation is not sent now.
 func (a *attempts) prepare(ctx context.Context, j *job) (goOn bool, err error) {
-	if d := a.due(j); !d.Send {
-		return false, a.stop(ctx, j, d)
+	if d, err := a.due(ctx, j); err != nil || !d.Send {
+		return false, a.unless(ctx, j, d, err)
 	}
 	p := checked{ids: j.op.ProxyIDs}
 	if j.op.Ambiguous == 0 || j.op.Presumed() {
@@ -223,8 +223,8 @@ func (a *attempts) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 		a.ready.requeue(j) // paused while the job waited for its turn
 		return false, nil
 	}
-	if d := a.due(j); !d.Send { // the precheck and the gate may have taken long
-		return false, a.stop(ctx, j, d)
+	if d, err := a.due(ctx, j); err != nil || !d.Send { // the precheck and the gate may have taken long
+		return false, a.unless(ctx, j, d, err)
 	}
 	if j.op.Ambiguous > 0 && !j.op.Presumed() {
 		if err := frozenBody(ctx, a.Ledger, j, &p); err != nil {
@@ -236,11 +236,32 @@ func (a *attempts) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 }
 
 // Decides whether the operation may be sent now, before the precheck and again before the intent.
-func (a *attempts) due(j *job) decide.Decision {
-	return decide.Decide(j.op, decide.Due{
+func (a *attempts) due(ctx context.Context, j *job) (decide.Decision, error) {
+	h := decide.Due{
 		Moment: a.link.moment(), Elapsed: a.clock.Elapsed(j.op.FirstAmbiguousAt), AppID: a.Provider.AppID(), NotAfter: j.cmd.NotAfter,
 		WrongClock: a.clock.Wrong(),
-	})
+	}
+	if j.op.Presumed() {
+		h.Renewed = a.pauses.renewedOf(j.op.ProxyIDs)
+		all, err := a.Ledger.Operations.OperationsOf(ctx, j.op.CommandID)
+		if err != nil {
+			return decide.Decision{}, err
+		}
+		for _, o := range all {
+			if o.State == fact.StateReview && (o.Code == string(upstream.CodeIdempotencyKeyConflict) || o.Code == decide.CodeDivided) {
+				h.Conflicted = o.ID
+			}
+		}
+	}
+	return decide.Decide(j.op, h), nil
+}
+
+// unless ends an attempt that may not be sent, unless err says why that could not be decided.
+func (a *attempts) unless(ctx context.Context, j *job, d decide.Decision, err error) error {
+	if err != nil {
+		return err
+	}
+	return a.stop(ctx, j, d)
 }
 
 // Ends an attempt before it is sent. The operation is queued again if the decision has no facts,
@@ -346,7 +367,7 @@ func (a *attempts) conclude(ctx context.Context, j *job, d decide.Decision) erro
 		a.loader.keep(j.cmd)
 		a.loader.wakeDueLoop()
 	}
-	if a.loader.careful(j.cmd) { // operations of a careful command run one at a time, including those of a split chunk
+	if a.loader.oneByOne(j.cmd) { // including the operations of a split chunk
 		a.loader.startRest(ctx, j.op.CommandID)
 		return nil
 	}
@@ -412,8 +433,8 @@ func waits(d decide.Decision) bool {
 	return false
 }
 
-// startRest queues the accepted operations of a command that have not started. For a careful
-// command, it queues only the next operation. If that fails, runDueLoop queues them later.
+// startRest queues the accepted operations of a command that have not started. If they run one by
+// one, it queues only the next operation. If that fails, runDueLoop queues them later.
 func (q *loader) startRest(ctx context.Context, commandID string) {
 	err := q.queueAccepted(ctx, commandID)
 	if err == nil {
@@ -441,7 +462,7 @@ func (q *loader) queueAccepted(ctx context.Context, commandID string) error {
 		if err := q.enqueue(ctx, o); err != nil {
 			return err
 		}
-		if q.careful(c) {
+		if q.oneByOne(c) {
 			return nil
 		}
 	}

@@ -199,7 +199,7 @@ func (c *Client) Order(ctx context.Context, orderNo string) (Order, error) {
 	return getItem(ctx, c, ordersPath, orderNo, func(o *object, e *Envelope) Order {
 		detail := decodeOrder(o, e)
 		if detail.OrderNo != "" && detail.OrderNo != orderNo { // the money of another order must not be booked
-			o.fail("order_no", "is not the one that was asked for")
+			o.fail("order_no", "not the one that was asked for")
 		}
 		return detail
 	})

@@ -32,7 +32,7 @@ func (c *Client) Proxy(ctx context.Context, proxyID string) (Proxy, error) {
 	return getItem(ctx, c, proxiesPath, proxyID, func(o *object, _ *Envelope) Proxy {
 		p := decodeProxy(o)
 		if p.ProxyID != proxyID { // the expiry of another proxy must not lead to a payment
-			o.fail("proxy_id", "is not the one that was asked for")
+			o.fail("proxy_id", "not the one that was asked for")
 		}
 		return p
 	})
@@ -116,7 +116,7 @@ func (c Credentials) MarshalText() ([]byte, error) { return []byte(redacted), ni
 func (c *Client) Reveal(ctx context.Context, proxyID string) (Credentials, error) {
 	return getItem(ctx, c, proxiesPath, proxyID, func(o *object, _ *Envelope) Credentials {
 		if o.need("proxy_id"); o.str("proxy_id") != proxyID {
-			o.fail("proxy_id", "is not the one that was asked for")
+			o.fail("proxy_id", "not the one that was asked for")
 		}
 		s := credentials{host: o.text("host"), port: o.text("port"), username: o.text("username"),
 			password: o.text("password"), socks5URI: o.text("socks5_uri")}

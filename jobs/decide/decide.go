@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"perennial/ledger/fact"
@@ -84,6 +86,11 @@ type Due struct {
 	AppID string
 	// NotAfter is the command's deadline for its first send.
 	NotAfter *time.Time
+	// Conflicted is an operation of the same command that needs review because the provider knows its
+	// key with another body, or with CodeDivided. It is "" if there is none. Renewed has the operation's proxies that were renewed in the time that a
+	// restored ledger has lost. Both count for operations that are presumed sent.
+	Conflicted string
+	Renewed    []string
 	// WrongClock says why the machine's clock cannot be trusted. It is "" if the clock can be
 	// trusted.
 	WrongClock string
@@ -219,6 +226,9 @@ func decideDue(op Operation, h Due) Decision {
 	if op.Presumed() && h.NotAfter != nil && h.Now.After(*h.NotAfter) {
 		return review(op, notExecuted, Verdict{Reason: "not_after has passed, and it may have been sent before the ledger was restored"})
 	}
+	if n := len(h.Renewed); op.Presumed() && (h.Conflicted != "" || n > 0 && n < len(op.ProxyIDs)) {
+		return review(op, notExecuted, Verdict{code: CodeDivided, Reason: whyDivided(op, h)})
+	}
 	if h.Elapsed >= Window {
 		return review(op, notExecuted, Verdict{Reason: "no conclusive reply in 20 hours: the provider may have forgotten the key, so it is not sent again"})
 	}
@@ -227,6 +237,20 @@ func decideDue(op Operation, h Due) Decision {
 	}
 	return Decision{Send: true}
 }
+
+// whyDivided says why the operation does not repeat one request of the time that a restored ledger
+// has lost: its command was divided in another way then, and parts may have been paid under other keys.
+func whyDivided(op Operation, h Due) string {
+	if h.Conflicted != "" {
+		return "its command was divided in another way before the ledger was restored, as " + h.Conflicted + " shows, so this part may have been paid under another key"
+	}
+	named := strings.Join(h.Renewed[:min(len(h.Renewed), 3)], ", ")
+	return fact.Bounded(fmt.Sprintf("%d of its %d proxies were renewed in the time that the restored ledger has lost, perhaps by this command under another key: %s", len(h.Renewed), len(op.ProxyIDs), named))
+}
+
+// CodeDivided is the code of a review of an operation that does not repeat one request of the time
+// that a restored ledger has lost.
+const CodeDivided = "divided"
 
 func decideTooLate(op Operation, h TooLate) Decision {
 	last := h.Decision.Facts[len(h.Decision.Facts)-1]

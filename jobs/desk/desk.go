@@ -31,6 +31,8 @@ type Config struct {
 	MaySendAgain func(context.Context, fact.Operation) error
 	// Presumed says whether operations that are made now may have been sent before a restore.
 	Presumed func(now time.Time) fact.Presumed
+	// MayRepeat reports whether the time that a restored ledger has lost is not explained yet.
+	MayRepeat func(now time.Time) bool
 	// Start queues the accepted operations of a command that have not started.
 	Start func(ctx context.Context, commandID string)
 	// Answered is called after each answer to a review.
@@ -87,7 +89,7 @@ func (d *Desk) Release(ctx context.Context, id, by, reason string, as ...inspect
 func (d *Desk) Cancel(ctx context.Context, id, by, reason string, as ...inspect.As) (int, error) {
 	unsure := ""
 	n, err := d.each(ctx, "cancelled", targetOf(id, as), signature{by, reason}, func(o fact.Operation, ref fact.Ref) (fact.Fact, error) {
-		if o.Ambiguous > 0 {
+		if o.Ambiguous > 0 || d.c.MayRepeat(d.c.Now()) {
 			unsure = o.ID
 			return nil, errLeaveAlone
 		}
@@ -185,13 +187,15 @@ func (d *Desk) retry(ctx context.Context, of target, by signature, may func(fact
 }
 
 // stillNotCharged returns a RefusedError if a review was answered as not charged, and the provider
-// shows otherwise by now, or cannot be asked. It returns nil for an operation that was refused.
+// shows otherwise by now, or cannot be asked. The same holds for an operation that was refused, if it
+// may have been paid in the time that a restored ledger has lost.
 func (d *Desk) stillNotCharged(ctx context.Context, o fact.Operation) error {
-	if o.State != fact.StateResolved {
+	if o.State == fact.StateResolved {
+		if err := errors.Join(d.c.MaySendAgain(ctx, o), d.unrenewed(ctx, o)); err != nil {
+			return err
+		}
+	} else if !d.c.MayRepeat(d.c.Now()) {
 		return nil
-	}
-	if err := errors.Join(d.c.MaySendAgain(ctx, o), d.unrenewed(ctx, o)); err != nil {
-		return err
 	}
 	e, err := d.c.Evidence(ctx, o.ID)
 	if err != nil {
@@ -199,6 +203,8 @@ func (d *Desk) stillNotCharged(ctx context.Context, o fact.Operation) error {
 	}
 	shown, unread := e.ChargedSince()
 	switch {
+	case len(shown) > 0 && o.State == fact.StateRejected:
+		return command.Refuse("%s was perhaps charged in the time that the restored ledger has lost: %s. If it was, record it: `perennial ledger record --kind charge --operation %s`. If not, publish a new command", o.ID, strings.Join(shown, "; "), o.ID)
 	case len(shown) > 0:
 		return command.Refuse("the evidence says that %s was charged, against its answer: %s. See `perennial reviews correct --help`", o.ID, strings.Join(shown, "; "))
 	case unread != "":

@@ -30,7 +30,7 @@ func newDesk(t *testing.T) *deskOf {
 	t.Cleanup(func() { check(t, l.Close()) })
 	return &deskOf{New(Config{
 		Ledger: l, Binding: func() fact.Binding { return bound }, Now: time.Now,
-		Presumed: func(time.Time) fact.Presumed { return fact.Presumed{} }, Start: func(context.Context, string) {},
+		Presumed: func(time.Time) fact.Presumed { return fact.Presumed{} }, MayRepeat: func(time.Time) bool { return false }, Start: func(context.Context, string) {},
 	}), t}
 }
 

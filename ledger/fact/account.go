@@ -106,9 +106,13 @@ type AccountResumed struct {
 	Cause         string `json:"cause" doc:"The cause, in one word: rate_limited, insufficient_wallet_balance, …"`
 	Detail        string `json:"detail,omitempty" doc:"The reason, for people."`
 	User          string `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
-	PresumeSentBy string `json:"presume_sent_by,omitempty" doc:"'presume_sent_by' ends the pause of a restored ledger, if no read has explained the lost time. Everything that has not ended then counts as possibly sent, with this App ID. So do the commands of the next 24 hours."`
+	PresumeSentBy string `json:"presume_sent_by,omitempty" doc:"'presume_sent_by' ends the pause of a restored ledger, if no read has explained the lost time. Everything that has not ended then counts as possibly sent, with this App ID. So do the commands that come before 'presume_until'."`
 	// LostSince is set together with PresumeSentBy. Older facts do not have it.
 	LostSince *time.Time `json:"lost_since,omitempty" doc:"The start of the time that a restored ledger may have lost."`
+	// PresumeUntil is nil if it is 24 hours after the fact.
+	PresumeUntil  *time.Time `json:"presume_until,omitempty" doc:"Commands that come before this time count as possibly sent; omitted if this is 24 hours after the fact."`
+	SchedulesFrom *time.Time `json:"schedules_from,omitempty" doc:"Schedules plan again from this time, because a read may lag."`
+	Renewed       []string   `json:"renewed,omitempty" doc:"'renewed' has up to 2,000 proxies that were renewed in the lost time: they expire later than the ledger explains."`
 }
 
 // Movements of a LedgerRecorded.

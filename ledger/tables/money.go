@@ -389,14 +389,13 @@ func (p Position) WithUnbooked() Balance {
 
 // exposureQuery selects operations that may have been sent and whose outcome is not booked.
 // It also selects settled renewals with unresolved proxies, because a proxy without a booked
-// amount may still be charged. It leaves out operations that are accepted or held, and
-// waiting operations without an attempt that may have been executed: they have not moved
-// money.
+// amount may still be charged. It leaves out operations that are accepted, held or waiting without
+// an attempt that may have been executed: they have not moved money.
 const exposureQuery = `SELECT o.id, o.command_id, o.kind, o.state, o.order_no, o.estimate_cents, o.charged_cents, o.refunded_cents,
 	(SELECT count(*) FROM lines l WHERE l.operation = o.id AND (l.state = 'pending' OR l.state = 'unresolved' AND l.charged_cents = 0)),
 	(SELECT coalesce(sum(l.charged_cents - l.refunded_cents), 0) FROM lines l WHERE l.operation = o.id AND l.state = 'unresolved')
 	FROM operations o WHERE o.id IN (
-		SELECT id FROM operations WHERE live = 1 AND (state IN ('sending', 'open', 'review') OR (state = 'waiting' AND ambiguous > 0))
+		SELECT id FROM operations WHERE live = 1 AND (state IN ('sending', 'open', 'review') OR (state IN ('waiting', 'held', 'accepted') AND ambiguous > 0))
 		UNION ALL
 		SELECT s.id FROM lines u CROSS JOIN operations s ON s.id = u.operation WHERE u.claim = 1 AND u.state = 'unresolved' AND s.live = 0)
 	ORDER BY o.id`

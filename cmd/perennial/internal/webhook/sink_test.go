@@ -307,7 +307,7 @@ func TestAnEndpointThatAsksToWaitIsLeftAlone(t *testing.T) {
 // earlier.
 func TestAPositionShowsTheWaitOfTheWholeEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(func(id string, attempt int) (int, http.Header, time.Duration) {
+		r := newRig(func(id string, _ int) (int, http.Header, time.Duration) {
 			if seqOf(id) == 2 {
 				return 503, http.Header{"Retry-After": {"600"}}, 0
 			}

@@ -245,13 +245,25 @@ export interface AccountResumedData {
    */
   user?: string;
   /**
-   * `presume_sent_by` ends the pause of a restored ledger, if no read has explained the lost time. Everything that has not ended then counts as possibly sent, with this App ID. So do the commands of the next 24 hours.
+   * `presume_sent_by` ends the pause of a restored ledger, if no read has explained the lost time. Everything that has not ended then counts as possibly sent, with this App ID. So do the commands that come before `presume_until`.
    */
   presume_sent_by?: string;
   /**
    * The start of the time that a restored ledger may have lost.
    */
   lost_since?: string;
+  /**
+   * Commands that come before this time count as possibly sent; omitted if this is 24 hours after the fact.
+   */
+  presume_until?: string;
+  /**
+   * Schedules plan again from this time, because a read may lag.
+   */
+  schedules_from?: string;
+  /**
+   * `renewed` has up to 2,000 proxies that were renewed in the lost time: they expire later than the ledger explains.
+   */
+  renewed?: string[];
 }
 
 /**
