@@ -59,6 +59,14 @@ func TestACommandIsPublishedAgainWhileNothingTakesIt(t *testing.T) {
 	}
 }
 
+// A command that may have been stored is not a refused one.
+func TestACommandThatIsNotAcknowledgedIsUnreachable(t *testing.T) {
+	t.Parallel()
+	if code := exitCode(t.Context(), fmt.Errorf("account main: %w", publish.ErrUnacknowledged)); code != ExitUnreachable {
+		t.Errorf("exit code %d", code)
+	}
+}
+
 // The commands that read the events stream once crashed here: their cleanup used a history that had
 // not been opened.
 func TestAnUnreachableNATSIsAnError(t *testing.T) {

@@ -280,7 +280,7 @@ func exitCode(ctx context.Context, err error) int {
 	case errors.As(err, &wrongConfig), errors.As(err, &notConfigured):
 		return ExitUsage
 	case errors.Is(err, service.ErrNoRunner), errors.Is(err, queue.ErrStopping), errors.Is(err, queue.ErrDisconnected), errors.Is(err, queue.ErrNoAccount),
-		errors.Is(err, publish.ErrNotTaken), errors.Is(err, errUnreachable):
+		errors.Is(err, publish.ErrNotTaken), errors.Is(err, publish.ErrUnacknowledged), errors.Is(err, errUnreachable):
 		return ExitUnreachable
 	case strings.HasPrefix(err.Error(), "unknown command"), strings.HasPrefix(err.Error(), "required flag"):
 		return ExitUsage
