@@ -34,8 +34,8 @@ type pauses struct {
 	// closed is not a pause: no fact records it, and no probe ends it.
 	closed bool
 
-	lost    atomic.Pointer[lostTime]        // nil unless an operator resumed the account in doubt
-	renewed atomic.Pointer[map[string]bool] // proxies that were renewed in the lost time, as the last read after a restore showed
+	lost    atomic.Pointer[lostTime]             // nil unless an operator resumed the account in doubt
+	renewed atomic.Pointer[map[string]time.Time] // proxies that were renewed in the lost time, as the last read after a restore showed, and the expiry that the ledger explains
 }
 
 type pauseKey struct{ scope, cause string }
@@ -72,12 +72,12 @@ type lostTime struct {
 	since, until  time.Time
 	schedulesFrom time.Time // schedules plan again from then
 	appID         string
-	renewed       map[string]bool // proxies that were renewed in the lost time
+	renewed       map[string]time.Time // proxies that were renewed in the lost time
 }
 
 // doubt notes that an operator resumes the account although the lost time is not explained.
 func (p *pauses) doubt(f fact.AccountResumed, at time.Time) {
-	lost := &lostTime{since: *f.LostSince, until: at.Add(keysKept), appID: f.PresumeSentBy, renewed: map[string]bool{}}
+	lost := &lostTime{since: *f.LostSince, until: at.Add(keysKept), appID: f.PresumeSentBy, renewed: map[string]time.Time{}}
 	if f.PresumeUntil != nil {
 		lost.until = *f.PresumeUntil
 	}
@@ -87,18 +87,24 @@ func (p *pauses) doubt(f fact.AccountResumed, at time.Time) {
 	if all := p.renewed.Load(); all != nil {
 		lost.renewed = maps.Clone(*all)
 	}
-	for _, id := range f.Renewed {
-		lost.renewed[id] = true
+	for _, x := range f.Renewed {
+		lost.renewed[x.ProxyID] = x.ExpiresAt
 	}
 	p.lost.Store(lost)
 }
 
 // renewedSome returns some of the proxies that were renewed in the lost time.
-func (p *pauses) renewedSome() (ids []string) {
-	if all := p.renewed.Load(); all != nil {
-		ids = slices.Sorted(maps.Keys(*all))
+func (p *pauses) renewedSome() (some []fact.Renewed) {
+	all := p.renewed.Load()
+	if all == nil {
+		return nil
 	}
-	return ids[:min(len(ids), renewedMost)]
+	for _, id := range slices.Sorted(maps.Keys(*all)) {
+		if len(some) < renewedMost {
+			some = append(some, fact.Renewed{ProxyID: id, ExpiresAt: (*all)[id].UTC()})
+		}
+	}
+	return some
 }
 
 const renewedMost = 2000 // in the fact that resumes the account
@@ -107,7 +113,7 @@ const renewedMost = 2000 // in the fact that resumes the account
 func (p *pauses) renewedOf(ids []string) (renewed []string) {
 	if lost := p.lost.Load(); lost != nil {
 		for _, id := range ids {
-			if lost.renewed[id] {
+			if _, ok := lost.renewed[id]; ok {
 				renewed = append(renewed, id)
 			}
 		}

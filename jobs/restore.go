@@ -164,7 +164,7 @@ func (r *recovery) findUnaccounted(ctx context.Context, restored time.Time) (str
 	if err != nil || since == nil {
 		return "", err
 	}
-	found := &findings{renewed: map[string]bool{}}
+	found := &findings{renewed: map[string]time.Time{}}
 	err = everyPage(ctx, r.link, withUnusable(r.Provider.OrdersPage, func(u upstream.Unusable) upstream.OrderSummary {
 		return upstream.OrderSummary{OrderNo: u.ID}
 	}), func(o upstream.OrderSummary) error {
@@ -209,8 +209,8 @@ func expiryIsKnown(ctx context.Context, l *ledger.Ledger, p upstream.Proxy, rest
 		return true, err
 	}
 	days, err := l.Operations.RenewedDays(ctx, p.ProxyID, known.SeenAt, *known.ExpiresAt)
-	if p.ExpiresAt.After(known.ExpiresAt.AddDate(0, 0, int(days)).Add(fact.ExpiryTolerance)) {
-		found.renewed[p.ProxyID] = true
+	if explained := known.ExpiresAt.AddDate(0, 0, int(days)); p.ExpiresAt.After(explained.Add(fact.ExpiryTolerance)) {
+		found.renewed[p.ProxyID] = explained
 		found.add("proxy " + p.ProxyID + ", which expires later than the ledger's renewals explain")
 	}
 	return true, err
@@ -239,7 +239,7 @@ func (r *recovery) walletAgrees(ctx context.Context, unseen int, found *findings
 type findings struct {
 	names   []string
 	count   int
-	renewed map[string]bool // proxies that expire later than the ledger explains
+	renewed map[string]time.Time // proxies that expire later than the ledger explains, with that expiry
 }
 
 const findingsNamed = 3

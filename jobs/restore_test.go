@@ -15,6 +15,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/jobs/desk"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/tables"
@@ -256,7 +257,7 @@ func TestTrap13OnlyWhatWasSeenBeforeTheRestoreIsCompared(t *testing.T) {
 	h.observe()
 	later := h.now().Add(100 * 24 * time.Hour)
 	look := func(restored time.Time) (bool, string) {
-		found := &findings{renewed: map[string]bool{}}
+		found := &findings{renewed: map[string]time.Time{}}
 		seen, err := expiryIsKnown(t.Context(), h.ledger, upstream.Proxy{ProxyID: "px_1", ExpiresAt: &later}, restored, found)
 		check(t, err)
 		return seen, found.String()
@@ -497,8 +498,32 @@ func TestTrap13AChunkOfWhichAPartWasRenewedNeedsReview(t *testing.T) {
 			if s := h.await("c", fact.StateReview); !strings.Contains(s.Reason, "1 of its 2 proxies were renewed in the time that the restored ledger has lost") {
 				t.Error(s.Reason)
 			}
+			if e := h.evidence("c/0001"); len(e.Charged("")) != 1 {
+				t.Errorf("the evidence of a charge is %q: %+v", e.Charged(""), e.Verdict)
+			}
 			h.paidOnce(0)
 		})
+	}
+}
+
+// A repeat that is refused needs review. The evidence has the expiries from before the lost time, and
+// not those of the repeat.
+func TestTrap13ARefusedRepeatShowsThatItWasPaid(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.listed()
+	h.observe()
+	backup := h.backup()
+	h.renew(renewC)
+	h.await("c", fact.StateCompleted)
+	h.restore(backup)
+	h.awaitStrange("proxy px_")
+	h.resumes("ada", "go on")
+	h.fault(renew, "code", map[string]any{"code": "validation_error", "http_status": 422, "executed": false})
+	h.renew(renewC)
+	h.await("c", fact.StateReview)
+	if e := h.evidence("c/0001"); len(e.Charged("")) != 2 || e.Verdict == nil || e.Verdict.Outcome != inspect.VerdictCharged {
+		t.Errorf("%q: %+v", e.Charged(""), e.Verdict)
 	}
 }
 

@@ -131,8 +131,12 @@ func CollectEvidence(ctx context.Context, l *ledger.Ledger, c *reconcile.Reconci
 	if err := e.history(ctx, l); err != nil {
 		return e, err
 	}
+	lost, err := renewedInLostTime(ctx, l, o)
+	if err != nil {
+		return e, err
+	}
 	for _, x := range e.Lines {
-		e.Expiries = append(e.Expiries, ExpiryEvidence{ProxyID: x.ProxyID, State: string(x.State), Before: x.ObservedExpiresAt})
+		e.Expiries = append(e.Expiries, ExpiryEvidence{ProxyID: x.ProxyID, State: string(x.State), Before: cmp.Or(lost[x.ProxyID], x.ObservedExpiresAt)})
 	}
 	if c == nil {
 		e.Notes = append(e.Notes, "no `perennial run` answers: this is what the ledger alone knows")
@@ -144,6 +148,23 @@ func CollectEvidence(ctx context.Context, l *ledger.Ledger, c *reconcile.Reconci
 	}
 	err = e.sweptAnswers(ctx, l)
 	return e, err
+}
+
+// renewedInLostTime returns the expiries that proxies had before they were renewed in the time that a
+// restored ledger has lost, if the operation may have been sent in that time.
+func renewedInLostTime(ctx context.Context, l *ledger.Ledger, o fact.Operation) (before map[string]*time.Time, err error) {
+	if o.FirstAmbiguousAt == nil || o.FirstSentAt != nil && !o.FirstAmbiguousAt.Before(*o.FirstSentAt) || !o.Kind.OfProxies() {
+		return nil, nil //nolint:nilnil // it was not
+	}
+	f, _, err := l.Operations.Resumed(ctx)
+	if errors.Is(err, ledger.ErrNotFound) {
+		err = nil
+	}
+	before = map[string]*time.Time{}
+	for _, x := range f.Renewed {
+		before[x.ProxyID] = &x.ExpiresAt
+	}
+	return before, err
 }
 
 // Reads the operation's facts, and the nearest reconciliations before and after them in which

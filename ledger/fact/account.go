@@ -112,7 +112,13 @@ type AccountResumed struct {
 	// PresumeUntil is nil if it is 24 hours after the fact.
 	PresumeUntil  *time.Time `json:"presume_until,omitempty" doc:"Commands that come before this time count as possibly sent; omitted if this is 24 hours after the fact."`
 	SchedulesFrom *time.Time `json:"schedules_from,omitempty" doc:"Schedules plan again from this time, because a read may lag."`
-	Renewed       []string   `json:"renewed,omitempty" doc:"'renewed' has up to 2,000 proxies that were renewed in the lost time: they expire later than the ledger explains."`
+	Renewed       []Renewed  `json:"renewed,omitempty" doc:"'renewed' has up to 2,000 proxies that were renewed in the lost time: they expire later than the ledger explains."`
+}
+
+// Renewed is a proxy that was renewed in the time that a restored ledger has lost.
+type Renewed struct {
+	ProxyID   string    `json:"proxy_id" doc:"The provider's id of the proxy."`
+	ExpiresAt time.Time `json:"expires_at" doc:"The latest expiry that the ledger explains."`
 }
 
 // Movements of a LedgerRecorded.

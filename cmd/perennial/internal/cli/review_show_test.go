@@ -65,7 +65,7 @@ func TestWhatIsNotBookedYetIsNotZero(t *testing.T) {
 	if text := (inspect.OperationStatus{State: fact.StateWaiting, Ambiguous: 1}).ChargedText(); text != "unknown" {
 		t.Errorf("an attempt without a reply has charged %q", text)
 	}
-	if text := unknownOutcomes(0) + unknownOutcomes(1); text != ", of which 1 had an unknown outcome" {
+	if text := unknownOutcomes(1, 0) + unknownOutcomes(1, 1) + unknownOutcomes(0, 1); text != ", of which 1 had an unknown outcome; another one may have been made before the ledger was restored" {
 		t.Errorf("%q", text)
 	}
 }

@@ -156,7 +156,7 @@ func (a reviewCommands) printEvidence(e inspect.Evidence) error {
 		return printJSON(a.stdout, e)
 	}
 	fmt.Fprintf(a.stdout, "operation %s  %s  %s\nreason    %s\nreply     %s\nkey       %s\ntrace id  %s\nattempts  %d%s\n",
-		e.OperationID, e.Kind, e.StateText(), e.Reason, cmp.Or(e.Code, "none"), e.IdempotencyKey, e.TraceID, e.Attempts, unknownOutcomes(e.Ambiguous))
+		e.OperationID, e.Kind, e.StateText(), e.Reason, cmp.Or(e.Code, "none"), e.IdempotencyKey, e.TraceID, e.Attempts, unknownOutcomes(e.Attempts, e.Ambiguous))
 	if e.ChargedCents > 0 {
 		fmt.Fprintf(a.stdout, "charged   %s, refunded %s, net %s\n", money(e.ChargedCents, e.Currency), money(e.RefundedCents, e.Currency), money(e.ChargedCents-e.RefundedCents, e.Currency))
 	}
@@ -200,11 +200,16 @@ func (a reviewCommands) printEvidence(e inspect.Evidence) error {
 	return nil
 }
 
-func unknownOutcomes(n int64) string {
-	if n == 0 {
-		return ""
+// unknownOutcomes says how many of the attempts had an unknown outcome. An attempt more than were made
+// is presumed after a restore.
+func unknownOutcomes(attempts, n int64) (text string) {
+	if known := min(attempts, n); known > 0 {
+		text = fmt.Sprintf(", of which %d had an unknown outcome", known)
 	}
-	return fmt.Sprintf(", of which %d had an unknown outcome", n)
+	if n > attempts {
+		text += "; another one may have been made before the ledger was restored"
+	}
+	return text
 }
 
 func attemptText(n int64) string {

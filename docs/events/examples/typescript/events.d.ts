@@ -263,7 +263,16 @@ export interface AccountResumedData {
   /**
    * `renewed` has up to 2,000 proxies that were renewed in the lost time: they expire later than the ledger explains.
    */
-  renewed?: string[];
+  renewed?: {
+    /**
+     * The provider's id of the proxy.
+     */
+    proxy_id: string;
+    /**
+     * The latest expiry that the ledger explains.
+     */
+    expires_at: string;
+  }[];
 }
 
 /**
