@@ -45,6 +45,7 @@ func (q *loader) job(record fact.Operation, c command.Command, ids []string) *jo
 		op:  decide.Operation{Operation: record, Labels: c.Labels, ProxyIDs: ids, DurationDays: c.DurationDays, Binding: q.binding(), Trace: c.Trace},
 		cmd: c, at: record.AcceptedAt, lane: row.lane, priority: row.priority,
 		released: record.State == fact.StateAccepted && record.Code == codeReleased,
+		serial:   q.oneByOne(c),
 	}
 	j.urgency = urgencyOf(c.Priority)
 	j.op.OfferCode, j.op.Ordered = c.OnlyOffer(), c.Ordered()

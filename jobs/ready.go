@@ -423,6 +423,7 @@ type job struct {
 	sending     *fact.OperationSending // committed but not yet sent
 	unknown     []string               // proxies for which the precheck got proxy_not_found
 	released    bool                   // released by an operator, so the daily limit does not hold it again
+	serial      bool                   // the operations of its command run one by one
 	releaseSlot func()                 // frees its request slot
 	probe       bool                   // may be sent although its lane is paused, to test the lane
 }

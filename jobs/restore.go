@@ -28,14 +28,18 @@ func (r *recovery) letPlan() {
 	}
 }
 
-// keepSchedules lets schedules plan when no read may lag behind the restore any more.
-func (r *recovery) keepSchedules(ctx context.Context) error {
+// endDoubt lets schedules plan when no read may lag behind the restore any more. When commands do not
+// count as possibly sent any more, it queues operations that waited for their turn.
+func (r *recovery) endDoubt(ctx context.Context) error {
 	for {
 		r.letPlan()
-		select {
-		case <-r.mayPlan:
+		lost := r.pauses.lost.Load()
+		if lost == nil {
 			return nil
-		default:
+		}
+		if now := r.Clock(); !now.Before(lost.until) && !now.Before(lost.schedulesFrom) {
+			r.letPlan()
+			return r.takeUpMissed(ctx)
 		}
 		if err := sleep.For(ctx, time.Second); err != nil {
 			return err
@@ -52,7 +56,7 @@ func (r *recovery) verifyAfterRestore(ctx context.Context) error {
 	paused, ok := r.pauses.restored()
 	retry, strangeAgain := sleep.Doubling(probeFirst, probeMost), sleep.Doubling(strangeFirst, strangeMost)
 	for ok {
-		answers := r.answers.Load()
+		answers, began := r.answers.Load(), r.Clock()
 		strange, err := r.findUnaccounted(ctx, paused.Since)
 		switch {
 		case ctx.Err() != nil:
@@ -74,7 +78,7 @@ func (r *recovery) verifyAfterRestore(ctx context.Context) error {
 			}
 		default:
 			r.stayPaused(ctx, paused, strange)
-			if err := r.untilAnswered(ctx, answers, r.Clock().Add(strangeAgain.Next())); err != nil {
+			if err := r.untilAnswered(ctx, answers, began.Add(strangeAgain.Next())); err != nil {
 				return err
 			}
 			paused, ok = r.pauses.restored()

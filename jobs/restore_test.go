@@ -2,8 +2,10 @@ package jobs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -525,6 +527,32 @@ func TestTrap13ARefusedRepeatShowsThatItWasPaid(t *testing.T) {
 	if e := h.evidence("c/0001"); len(e.Charged("")) != 2 || e.Verdict == nil || e.Verdict.Outcome != inspect.VerdictCharged {
 		t.Errorf("%q: %+v", e.Charged(""), e.Verdict)
 	}
+}
+
+// The chunks of a command that was accepted during the pause are all sent, although they run one by one
+// only while there is doubt.
+func TestEveryChunkIsSentAfterTheDoubtHasEnded(t *testing.T) {
+	t.Parallel()
+	h := proxiesRig(t, 250)
+	h.oneClock()
+	h.listed()
+	h.observe()
+	backup := h.backup()
+	h.fault("/api/v1/orders", "code", map[string]any{"method": "GET", "code": "internal_error", "http_status": 500, "times": -1})
+	h.restore(backup)
+	ids := make([]string, 250)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("px_%d", i+1)
+	}
+	text, err := json.Marshal(map[string]any{"id": "many", "duration_days": 30, "proxy_ids": ids})
+	check(t, err)
+	h.renew(string(text))
+	h.await("many", fact.StateAccepted)
+	h.later(strangeFirst + time.Minute)
+	h.ask(http.MethodDelete, "/faults", nil)
+	h.awaitResumed()
+	h.await("many", fact.StateCompleted)
+	h.paidOnce(0)
 }
 
 // While the account is paused after a restore, its health still shows whether the provider

@@ -358,7 +358,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		if err := r.verifyAfterRestore(running); err != nil { // after takeUp, so that the earlier run's operations are queued before the pause ends
 			return err
 		}
-		return r.keepSchedules(running)
+		return r.endDoubt(running)
 	})
 	group.Go(func() error { return r.dispatch(running, work) })
 	group.Go(func() error { return r.runIntake(running) })

@@ -367,7 +367,7 @@ func (a *attempts) conclude(ctx context.Context, j *job, d decide.Decision) erro
 		a.loader.keep(j.cmd)
 		a.loader.wakeDueLoop()
 	}
-	if a.loader.oneByOne(j.cmd) { // including the operations of a split chunk
+	if j.serial { // including the operations of a split chunk
 		a.loader.startRest(ctx, j.op.CommandID)
 		return nil
 	}
