@@ -34,14 +34,16 @@ type pauses struct {
 	// closed is not a pause: no fact records it, and no probe ends it.
 	closed bool
 
-	lost    atomic.Pointer[lostTime]             // nil unless an operator resumed the account in doubt
-	renewed atomic.Pointer[map[string]time.Time] // proxies that were renewed in the lost time, as the last read after a restore showed, and the expiry that the ledger explains
+	lost         atomic.Pointer[lostTime] // nil unless an operator resumed the account in doubt
+	compared     chan struct{}            // closed after the first comparison with the provider's lists after a restore
+	comparedOnce sync.Once
+	renewed      atomic.Pointer[map[string]time.Time] // proxies that were renewed in the lost time, as the last read after a restore showed, and the expiry that the ledger explains
 }
 
 type pauseKey struct{ scope, cause string }
 
 func newPauses(now func() time.Time) *pauses {
-	return &pauses{now: now, changed: func() {}, all: map[pauseKey]tables.Pause{}, unrecorded: map[pauseKey]decide.Pause{}}
+	return &pauses{now: now, changed: func() {}, compared: make(chan struct{}), all: map[pauseKey]tables.Pause{}, unrecorded: map[pauseKey]decide.Pause{}}
 }
 
 func (p *pauses) load(ctx context.Context, l *ledger.Ledger) error {
@@ -92,6 +94,19 @@ func (p *pauses) doubt(f fact.AccountResumed, at time.Time) {
 	}
 	p.lost.Store(lost)
 }
+
+// awaitCompared waits a moment for the first comparison with the provider's lists, so that a person who
+// resumes the account at once does not forget what was renewed in the lost time.
+func (p *pauses) awaitCompared(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, comparedWithin)
+	defer cancel()
+	select {
+	case <-p.compared:
+	case <-limited.Done():
+	}
+}
+
+const comparedWithin = 3 * time.Second
 
 // renewedSome returns some of the proxies that were renewed in the lost time.
 func (p *pauses) renewedSome() (some []fact.Renewed) {
@@ -552,6 +567,7 @@ func (h *holds) ResumeByHand(ctx context.Context, by, reason string) (ended int,
 	for _, x := range h.pauses.list() {
 		f := fact.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: "by " + fact.Signed(by, fact.UserOf(ctx)) + ": " + reason, User: fact.UserOf(ctx)}
 		if x.Cause == ledger.CauseRestored {
+			h.pauses.awaitCompared(ctx)
 			since, failed := h.Ledger.Operations.Forgotten(ctx)
 			if failed != nil {
 				err = errors.Join(err, failed)

@@ -58,6 +58,7 @@ func (r *recovery) verifyAfterRestore(ctx context.Context) error {
 	for ok {
 		answers, began := r.answers.Load(), r.Clock()
 		strange, err := r.findUnaccounted(ctx, paused.Since)
+		r.pauses.comparedOnce.Do(func() { close(r.pauses.compared) })
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()

@@ -555,6 +555,24 @@ func TestEveryChunkIsSentAfterTheDoubtHasEnded(t *testing.T) {
 	h.paidOnce(0)
 }
 
+// An operator who resumes the account at once does not get ahead of the comparison.
+func TestTrap13AResumeWaitsForTheFirstComparison(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.listed()
+	h.observe()
+	backup := h.backup()
+	h.renew(renewC)
+	h.await("c", fact.StateCompleted)
+	h.control("/latency", map[string]any{"milliseconds": 50})
+	h.restore(backup)
+	h.resumes("ada", "go on")
+	f, _ := h.awaitFact("account.resumed").(fact.AccountResumed)
+	if len(f.Renewed) != 2 || f.Renewed[0].ProxyID != "px_1" {
+		t.Errorf("%+v", f)
+	}
+}
+
 // While the account is paused after a restore, its health still shows whether the provider
 // answers.
 func TestARestoredAccountKnowsWhetherTheProviderAnswers(t *testing.T) {
