@@ -39,7 +39,10 @@ func (r *recovery) endDoubt(ctx context.Context) error {
 		}
 		if now := r.Clock(); !now.Before(lost.until) && !now.Before(lost.schedulesFrom) {
 			r.letPlan()
-			return r.takeUpMissed(ctx)
+			if err := r.takeUpMissed(ctx); err != nil {
+				r.loader.miss(err) // it is tried again
+			}
+			return nil
 		}
 		if err := sleep.For(ctx, time.Second); err != nil {
 			return err
@@ -69,9 +72,7 @@ func (r *recovery) verifyAfterRestore(ctx context.Context) error {
 			}
 			_, ok = r.pauses.restored()
 		case strange == "":
-			if err := r.resumeExplained(ctx, paused); err != nil {
-				return err
-			}
+			r.resumeExplained(ctx, paused)
 			if paused, ok = r.pauses.restored(); ok { // its end could not be recorded
 				if err := retry.Wait(ctx); err != nil {
 					return err
@@ -91,19 +92,19 @@ func (r *recovery) verifyAfterRestore(ctx context.Context) error {
 
 // resumeExplained ends the pause after a restore, because a read has shown nothing that the ledger does
 // not explain. A read soon after the restore may lag. So commands still count as possibly sent until
-// the restore is strangeFirst ago.
-func (r *recovery) resumeExplained(ctx context.Context, paused tables.Pause) error {
+// the restore is strangeFirst ago. If the end cannot be recorded, the account stays paused.
+func (r *recovery) resumeExplained(ctx context.Context, paused tables.Pause) {
 	f := fact.AccountResumed{Scope: paused.Scope, Cause: paused.Cause, Detail: "the provider's lists hold no order and no expiry that the ledger does not account for"}
 	since, err := r.Ledger.Operations.Forgotten(ctx)
 	if err != nil {
-		return err
+		r.Log.WithError(err).Warn("the account stays paused after its restore, because its ledger cannot be read; trying again")
+		return
 	}
 	if from := schedulesFrom(paused, r.Clock()); from != nil && since != nil {
 		f.PresumeSentBy, f.LostSince, f.PresumeUntil, f.SchedulesFrom = r.Provider.AppID(), since, from, from
 		r.pauses.doubt(f, r.Clock())
 	}
-	_ = r.holds.resumeAs(ctx, paused, f) // it logs its error, and the pause is checked again
-	return nil
+	_ = r.holds.resumeAs(ctx, paused, f) // it logs its error
 }
 
 // schedulesFrom returns the time from which schedules may plan after the pause, if that is later than

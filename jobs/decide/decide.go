@@ -86,9 +86,10 @@ type Due struct {
 	AppID string
 	// NotAfter is the command's deadline for its first send.
 	NotAfter *time.Time
-	// Conflicted is an operation of the same command that needs review because the provider knows its
-	// key with another body, or with CodeDivided. It is "" if there is none. Renewed has the operation's proxies that were renewed in the time that a
-	// restored ledger has lost. Both count for operations that are presumed sent.
+	// Conflicted is an operation of the same command that needs review with CodeDivided, or because
+	// the provider knows its key with another body. It is "" if there is none. Renewed has the
+	// operation's proxies that were renewed in the time that a restored ledger has lost. Both count
+	// for operations that are presumed sent.
 	Conflicted string
 	Renewed    []string
 	// WrongClock says why the machine's clock cannot be trusted. It is "" if the clock can be

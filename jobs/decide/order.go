@@ -123,9 +123,8 @@ func deliveredFact(op Operation, o upstream.Order, state fact.OrderState, charge
 }
 
 // doubtsOf returns the findings for an order that settles as delivered: an announced refund
-// that did not come (pending), missing proxies, proxies that were not ordered, or proxies that cannot
-// be named. Money has found a
-// refund in another currency.
+// that did not come (pending), missing proxies, proxies that were not ordered, or proxies that
+// cannot be named. Money has found a refund in another currency.
 func doubtsOf(op Operation, o upstream.Order, f fact.OrderDelivered, charged, refunded int64, pending bool) (doubts []fact.LedgerDiscrepancy) {
 	if pending && !foreignRefund(op, o, f.ReadAt) {
 		doubts = append(doubts, withoutRefund(op, o))
