@@ -117,24 +117,16 @@ func TestWhatAStandbySawIsOutOfDate(t *testing.T) {
 func TestNothingIsPlannedBeforeARunHasBegun(t *testing.T) {
 	h := idleRig(t)
 	h.following()
-	mayPlan := func() bool {
-		select {
-		case <-h.runner.MayPlan():
-			return true
-		default:
-			return false
-		}
-	}
 	check(t, h.runner.PauseByHand(t.Context(), "ada", "maintenance"))
 	_, err := h.runner.ResumeByHand(t.Context(), "ada", "done")
 	check(t, err)
-	if mayPlan() {
+	if h.mayPlan() {
 		t.Error("sweeps may plan before the run has begun")
 	}
 	err = h.runner.beginRun(t.Context())
 	check(t, err)
-	if started := len(h.facts("runner.started")); started != 1 || !mayPlan() {
-		t.Errorf("behind %d runner.started sweeps may plan: %t", started, mayPlan())
+	if started := len(h.facts("runner.started")); started != 1 || !h.mayPlan() {
+		t.Errorf("behind %d runner.started sweeps may plan: %t", started, h.mayPlan())
 	}
 }
 

@@ -92,6 +92,26 @@ func forgetful(t *testing.T) (h *rig, backup string) {
 	return h, backup
 }
 
+// seen returns a rig whose ledger has seen the proxies, and a backup of it.
+func seen(t *testing.T) (h *rig, backup string) {
+	t.Helper()
+	h = newRig(t)
+	h.listed()
+	h.observe()
+	backup = h.backup()
+	return h, backup
+}
+
+// mayPlan reports whether schedules may plan.
+func (h *rig) mayPlan() bool {
+	select {
+	case <-h.runner.MayPlan():
+		return true
+	default:
+		return false
+	}
+}
+
 func TestTrap13AnOldBackupStartsPausedAndPaysNothingTwice(t *testing.T) {
 	t.Parallel()
 	h, backup := forgetful(t)
@@ -425,15 +445,7 @@ func TestTrap13ACleanReadRightAfterARestoreMayLag(t *testing.T) {
 	h.oneClock()
 	h.restore(h.backup())
 	h.awaitResumed()
-	mayPlan := func() bool {
-		select {
-		case <-h.runner.MayPlan():
-			return true
-		default:
-			return false
-		}
-	}
-	if mayPlan() {
+	if h.mayPlan() {
 		t.Error("schedules plan from reads that may lag")
 	}
 	h.fault(renew, "code", map[string]any{"code": "validation_error", "http_status": 422, "executed": false})
@@ -455,10 +467,7 @@ func TestTrap13ACleanReadRightAfterARestoreMayLag(t *testing.T) {
 // In the lost time a proxy was left out, so the chunks were others and had other keys.
 func TestTrap13ChunksThatWereDividedInAnotherWayNeedReview(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
-	h.listed()
-	h.observe()
-	backup := h.backup()
+	h, backup := seen(t)
 	h.fault(renew, "code", map[string]any{"code": "weird", "http_status": 400, "executed": false})
 	h.renew(`{"id":"x","duration_days":30,"proxy_ids":["px_1"]}`)
 	h.await("x", fact.StateReview)
@@ -483,10 +492,7 @@ func TestTrap13AChunkOfWhichAPartWasRenewedNeedsReview(t *testing.T) {
 	for _, restarts := range []bool{false, true} {
 		t.Run(fmt.Sprint("restarts ", restarts), func(t *testing.T) {
 			t.Parallel()
-			h := newRig(t)
-			h.listed()
-			h.observe()
-			backup := h.backup()
+			h, backup := seen(t)
 			h.fault(renew, "code", map[string]any{"code": "insufficient_wallet_balance", "http_status": 402, "executed": false})
 			h.renew(renewC)
 			h.quiet([]string{"c"})
@@ -512,10 +518,7 @@ func TestTrap13AChunkOfWhichAPartWasRenewedNeedsReview(t *testing.T) {
 // not those of the repeat.
 func TestTrap13ARefusedRepeatShowsThatItWasPaid(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
-	h.listed()
-	h.observe()
-	backup := h.backup()
+	h, backup := seen(t)
 	h.renew(renewC)
 	h.await("c", fact.StateCompleted)
 	h.restore(backup)
@@ -558,10 +561,7 @@ func TestEveryChunkIsSentAfterTheDoubtHasEnded(t *testing.T) {
 // An operator who resumes the account at once does not get ahead of the comparison.
 func TestTrap13AResumeWaitsForTheFirstComparison(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
-	h.listed()
-	h.observe()
-	backup := h.backup()
+	h, backup := seen(t)
 	h.renew(renewC)
 	h.await("c", fact.StateCompleted)
 	h.control("/latency", map[string]any{"milliseconds": 50})
