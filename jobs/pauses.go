@@ -86,9 +86,7 @@ func (p *pauses) doubt(f fact.AccountResumed, at time.Time) {
 	if f.SchedulesFrom != nil {
 		lost.schedulesFrom = *f.SchedulesFrom
 	}
-	if all := p.renewed.Load(); all != nil {
-		lost.renewed = maps.Clone(*all)
-	}
+	maps.Copy(lost.renewed, p.allRenewed())
 	for _, x := range f.Renewed {
 		lost.renewed[x.ProxyID] = x.ExpiresAt
 	}
@@ -108,15 +106,33 @@ func (p *pauses) awaitCompared(ctx context.Context) {
 
 const comparedWithin = 3 * time.Second
 
-// renewedSome returns some of the proxies that were renewed in the lost time.
-func (p *pauses) renewedSome() (some []fact.Renewed) {
-	all := p.renewed.Load()
-	if all == nil {
-		return nil
+// earlier returns the lost time of the last restore that was resumed in doubt, while the doubt lasts.
+func (p *pauses) earlier(now time.Time) *lostTime {
+	if lost := p.lost.Load(); lost != nil && now.Before(lost.until) {
+		return lost
 	}
-	for _, id := range slices.Sorted(maps.Keys(*all)) {
+	return nil
+}
+
+// allRenewed returns the proxies that were renewed in the time that this restore, or an earlier one
+// whose doubt is in force, has lost.
+func (p *pauses) allRenewed() map[string]time.Time {
+	all := map[string]time.Time{}
+	if found := p.renewed.Load(); found != nil {
+		maps.Copy(all, *found)
+	}
+	if lost := p.earlier(p.now()); lost != nil {
+		maps.Copy(all, lost.renewed)
+	}
+	return all
+}
+
+// renewedSome returns some of allRenewed.
+func (p *pauses) renewedSome() (some []fact.Renewed) {
+	all := p.allRenewed()
+	for _, id := range slices.Sorted(maps.Keys(all)) {
 		if len(some) < renewedMost {
-			some = append(some, fact.Renewed{ProxyID: id, ExpiresAt: (*all)[id].UTC()})
+			some = append(some, fact.Renewed{ProxyID: id, ExpiresAt: all[id].UTC()})
 		}
 	}
 	return some
@@ -149,8 +165,8 @@ func (p *pauses) mayRepeat(now time.Time) bool {
 // decide.Window begins with the lost time. If that is too long ago, it begins now, because the
 // operator has decided to send all the same.
 func (p *pauses) presumed(now time.Time) (x fact.Presumed) {
-	lost := p.lost.Load()
-	if lost == nil || !now.Before(lost.until) {
+	lost := p.earlier(now)
+	if lost == nil {
 		return x
 	}
 	at := lost.since
@@ -575,6 +591,9 @@ func (h *holds) ResumeByHand(ctx context.Context, by, reason string) (ended int,
 			}
 			f.Renewed, f.SchedulesFrom = h.pauses.renewedSome(), schedulesFrom(x, h.Clock())
 			f.PresumeSentBy, f.LostSince = h.Provider.AppID(), since // an unsent operation may have been sent before the restore
+			if old := h.pauses.earlier(h.Clock()); since != nil && old != nil && old.since.Before(*since) {
+				f.LostSince = &old.since
+			}
 			if since != nil {
 				h.pauses.doubt(f, h.Clock()) // before the fact, because commands may be accepted right after it
 			}

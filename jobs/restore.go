@@ -18,7 +18,7 @@ import (
 
 // MayPlan returns a channel that closes once schedules may plan from the ledger's proxy table.
 // Run must have begun, because Run marks another runner's data as out of date. The pause after a
-// restore must have ended, and no read may lag behind the restore.
+// restore must have ended, and the restore must be long enough ago for reads to show its state.
 func (r *recovery) MayPlan() <-chan struct{} { return r.mayPlan }
 
 func (r *recovery) letPlan() {
@@ -28,8 +28,8 @@ func (r *recovery) letPlan() {
 	}
 }
 
-// endDoubt lets schedules plan when no read may lag behind the restore any more. When commands do not
-// count as possibly sent any more, it queues operations that waited for their turn.
+// endDoubt lets schedules plan once reads show the state after the restore. Once commands no longer
+// count as possibly sent, it queues operations that waited for their turn.
 func (r *recovery) endDoubt(ctx context.Context) error {
 	for {
 		r.letPlan()
@@ -102,6 +102,9 @@ func (r *recovery) resumeExplained(ctx context.Context, paused tables.Pause) {
 	}
 	if from := schedulesFrom(paused, r.Clock()); from != nil && since != nil {
 		f.PresumeSentBy, f.LostSince, f.PresumeUntil, f.SchedulesFrom = r.Provider.AppID(), since, from, from
+		if old := r.pauses.earlier(r.Clock()); old != nil && old.until.After(*from) {
+			f.LostSince, f.PresumeUntil, f.Renewed = &old.since, &old.until, r.pauses.renewedSome()
+		}
 		r.pauses.doubt(f, r.Clock())
 	}
 	_ = r.holds.resumeAs(ctx, paused, f) // it logs its error

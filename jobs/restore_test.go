@@ -464,6 +464,28 @@ func TestTrap13ACleanReadRightAfterARestoreMayLag(t *testing.T) {
 	h.await("later", fact.StateRejected)
 }
 
+// A second restore that lost nothing does not end the doubt that the first one left.
+func TestTrap13ASecondRestoreKeepsTheDoubtOfTheFirst(t *testing.T) {
+	t.Parallel()
+	h, backup := forgetful(t)
+	h.oneClock()
+	h.restore(backup)
+	h.awaitStrange("order ")
+	h.resumes("ada", "go on")
+	h.order(buyB)
+	h.await("b", fact.StateDelivered)
+	h.renew(renewC)
+	h.await("c", fact.StateCompleted)
+	h.restore(h.backup())
+	h.awaitResumed()
+	h.later(strangeFirst + time.Minute)
+	h.fault(renew, "code", map[string]any{"code": "validation_error", "http_status": 422, "executed": false})
+	h.renew(`{"id":"d","duration_days":30,"proxy_ids":["px_5"]}`)
+	if s := h.await("d", fact.StateReview, fact.StateRejected); s.State != "review" {
+		t.Errorf("%s: %s", s.State, s.Reason)
+	}
+}
+
 // In the lost time a proxy was left out, so the chunks were others and had other keys.
 func TestTrap13ChunksThatWereDividedInAnotherWayNeedReview(t *testing.T) {
 	t.Parallel()

@@ -127,7 +127,7 @@ func TestProxiesThatCannotBeReadAreNotReady(t *testing.T) {
 	}
 }
 
-// Nobody asks while the account is paused. So there is nothing to report right after the pause.
+// No request is sent while the account is paused, so the time of the pause does not count as silence.
 func TestTheEndOfAPauseIsNoSilence(t *testing.T) {
 	t.Parallel()
 	h := newRig(t, func(c *Config) { c.AskEvery = time.Hour })
@@ -165,7 +165,7 @@ func (x *hanging) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, context.DeadlineExceeded
 }
 
-// One POST that nobody answered for a minute is enough to report, although reads are answered.
+// A single POST without a reply for a minute is reported, although reads get replies.
 func TestAPostThatHangsForAMinuteIsNotReady(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
