@@ -339,7 +339,7 @@ func (x Restore) Run(ctx context.Context) (out Restored, err error) {
 			return out, err
 		}
 	}
-	err = writeBeside(x.Path, ".perennial-restore-*", func(path string) error {
+	err = writeBeside(x.Path, x.room(), func(path string) error {
 		err := makeFile(path, func(singly bool) error {
 			if err := x.copyBackup(ctx, path, &out); err != nil {
 				return err
@@ -363,6 +363,24 @@ func (x Restore) Run(ctx context.Context) (out Restored, err error) {
 		return keep(path, x.Path)
 	})
 	return out, err
+}
+
+// room returns the pattern of the directory in which Run works.
+func (x Restore) room() string {
+	if x.Follows {
+		return ".perennial-follow-" + filepath.Base(x.Path) + "-*"
+	}
+	return ".perennial-restore-" + filepath.Base(x.Path) + "-*"
+}
+
+// notHalfRestored returns an error if the ledger does not exist because a restore was killed. A
+// new ledger would not know what the backup knows.
+func notHalfRestored(path string) error {
+	rooms, err := matching(filepath.Dir(path), Restore{Path: path}.room())
+	if err != nil || len(rooms) == 0 || mustNotExist(path) != nil {
+		return nil // whoever makes the file reports why it cannot be made
+	}
+	return fmt.Errorf("open ledger: %s does not exist, because a restore of it was interrupted\nrun `perennial backup restore` again; to start with an empty ledger instead, remove %s", path, rooms[0])
 }
 
 func (x Restore) copyBackup(ctx context.Context, path string, out *Restored) error {

@@ -133,6 +133,9 @@ func open(ctx context.Context, c Config) (*Ledger, error) {
 	if c.Committed == nil {
 		c.Committed = func(int, time.Duration) {}
 	}
+	if err := notHalfRestored(c.Path); err != nil {
+		return nil, err
+	}
 	if c.ReadOnly {
 		return openReadOnly(ctx, c)
 	}

@@ -233,6 +233,36 @@ func TestARestoreNeverOverwritesALedger(t *testing.T) {
 	}
 }
 
+// After a killed restore, no runner starts with an empty ledger. It would not know what was sent.
+func TestTrap13AnInterruptedRestoreIsFinishedFirst(t *testing.T) {
+	t.Parallel()
+	_, backup, _ := lived(t)
+	x := restore(t, backup, nil)
+	left := filepath.Join(filepath.Dir(x.Path), strings.Replace(x.room(), "*", "123", 1))
+	check(t, os.Mkdir(left, 0o700))
+	opens := func(path string) error {
+		l, err := Open(t.Context(), Config{Path: path, Clock: x.Clock})
+		if err != nil {
+			return err
+		}
+		return l.Close()
+	}
+	err := opens(x.Path)
+	if err == nil || !strings.Contains(err.Error(), "`perennial backup restore` again") || !strings.Contains(err.Error(), left) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(x.Path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a ledger was made: %v", err)
+	}
+	check(t, opens(filepath.Join(filepath.Dir(x.Path), "other.db"))) // another account's
+	_, err = x.Run(t.Context())
+	check(t, err)
+	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s is left: %v", left, err)
+	}
+	check(t, opens(x.Path))
+}
+
 // A file that cannot even be opened is kept with all that belongs to it.
 func TestAFileThatIsNoDatabaseIsMovedAside(t *testing.T) {
 	t.Parallel()

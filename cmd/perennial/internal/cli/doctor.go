@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -480,11 +481,11 @@ func (d *doctor) disk(ctx context.Context) {
 
 func (d *doctor) ledgerFile(ctx context.Context) {
 	path := d.config.LedgerPath(d.account)
-	if !config.Exists(path) {
+	l, err := ledger.Open(ctx, ledger.Config{Path: path, Clock: time.Now, ReadOnly: true})
+	if errors.Is(err, fs.ErrNotExist) {
 		d.noLedger(ctx, path)
 		return
 	}
-	l, err := ledger.Open(ctx, ledger.Config{Path: path, Clock: time.Now, ReadOnly: true})
 	if damaged, ok := errors.AsType[*ledger.DamagedError](err); ok {
 		d.bad("ledger", damaged.Err, damaged.Error())
 		return
