@@ -100,7 +100,7 @@ func TestAPauseThatCouldNotBeRecordedIsRecordedLater(t *testing.T) {
 		}
 		h.renew(`{"id":"later","duration_days":30,"proxy_ids":["px_1"]}`)
 		h.await("later", fact.StateAccepted)
-		_, err := h.runner.ResumeByHand(t.Context(), "mo", "go on")
+		_, err := h.runner.ResumeByHand(t.Context(), "mo", "go on", false)
 		check(t, err)
 		h.await("later", fact.StateCompleted)
 		h.settled(300, 0)

@@ -388,7 +388,7 @@ func (h *rig) settled(charged, refunded int64) {
 // resumes ends every pause as an operator.
 func (h *rig) resumes(by, reason string) {
 	h.t.Helper()
-	_, err := h.runner.ResumeByHand(h.t.Context(), by, reason)
+	_, err := h.runner.ResumeByHand(h.t.Context(), by, reason, false)
 	check(h.t, err)
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/jobs/desk"
 	"perennial/ledger"
@@ -37,7 +38,7 @@ type pauses struct {
 	lost         atomic.Pointer[lostTime] // nil unless an operator resumed the account in doubt
 	compared     chan struct{}            // closed after the first comparison with the provider's lists after a restore
 	comparedOnce sync.Once
-	renewed      atomic.Pointer[map[string]time.Time] // proxies that were renewed in the lost time, as the last read after a restore showed, and the expiry that the ledger explains
+	renewed      atomic.Pointer[map[string]*time.Time] // see findings.renewed; nil before a read after a restore
 }
 
 type pauseKey struct{ scope, cause string }
@@ -74,12 +75,14 @@ type lostTime struct {
 	since, until  time.Time
 	schedulesFrom time.Time // schedules plan again from then
 	appID         string
-	renewed       map[string]time.Time // proxies that were renewed in the lost time
+	renewed       map[string]*time.Time // see findings.renewed
+	review        bool                  // what may have been paid in the lost time is not sent
+	partial       bool                  // renewed lacks proxies, because the fact has no more
 }
 
 // doubt notes that an operator resumes the account although the lost time is not explained.
 func (p *pauses) doubt(f fact.AccountResumed, at time.Time) {
-	lost := &lostTime{since: *f.LostSince, until: at.Add(keysKept), appID: f.PresumeSentBy, renewed: map[string]time.Time{}}
+	lost := &lostTime{since: *f.LostSince, until: at.Add(keysKept), appID: f.PresumeSentBy, renewed: map[string]*time.Time{}, review: f.ReviewLost}
 	if f.PresumeUntil != nil {
 		lost.until = *f.PresumeUntil
 	}
@@ -88,8 +91,12 @@ func (p *pauses) doubt(f fact.AccountResumed, at time.Time) {
 	}
 	maps.Copy(lost.renewed, p.allRenewed())
 	for _, x := range f.Renewed {
-		lost.renewed[x.ProxyID] = x.ExpiresAt
+		lost.renewed[x.ProxyID] = &x.ExpiresAt
 	}
+	for _, id := range f.Unseen {
+		lost.renewed[id] = nil
+	}
+	lost.partial = max(len(f.Renewed), len(f.Unseen)) == renewedMost && len(lost.renewed) == len(f.Renewed)+len(f.Unseen)
 	p.lost.Store(lost)
 }
 
@@ -114,42 +121,53 @@ func (p *pauses) earlier(now time.Time) *lostTime {
 	return nil
 }
 
-// allRenewed returns the proxies that were renewed in the time that this restore, or an earlier one
-// whose doubt is in force, has lost.
-func (p *pauses) allRenewed() map[string]time.Time {
-	all := map[string]time.Time{}
+// allRenewed returns findings.renewed of this restore, and of an earlier one whose doubt is in force.
+func (p *pauses) allRenewed() map[string]*time.Time {
+	all := map[string]*time.Time{}
 	if found := p.renewed.Load(); found != nil {
 		maps.Copy(all, *found)
 	}
 	if lost := p.earlier(p.now()); lost != nil {
-		maps.Copy(all, lost.renewed)
+		for id, at := range lost.renewed {
+			if at != nil || all[id] == nil {
+				all[id] = at
+			}
+		}
 	}
 	return all
 }
 
-// renewedSome returns some of allRenewed.
-func (p *pauses) renewedSome() (some []fact.Renewed) {
+// noteRenewed writes some of allRenewed into the fact that ends the pause.
+func (p *pauses) noteRenewed(f *fact.AccountResumed) {
 	all := p.allRenewed()
 	for _, id := range slices.Sorted(maps.Keys(all)) {
-		if len(some) < renewedMost {
-			some = append(some, fact.Renewed{ProxyID: id, ExpiresAt: all[id].UTC()})
+		at := all[id]
+		switch {
+		case at != nil && len(f.Renewed) < renewedMost:
+			f.Renewed = append(f.Renewed, fact.Renewed{ProxyID: id, ExpiresAt: *at})
+		case at == nil && f.ReviewLost && len(f.Unseen) < renewedMost:
+			f.Unseen = append(f.Unseen, id)
 		}
 	}
-	return some
 }
 
-const renewedMost = 2000 // in the fact that resumes the account
+const renewedMost = 2000 // ids of each list in the fact that resumes the account
 
-// renewedOf returns those of the proxies that were renewed in the lost time.
-func (p *pauses) renewedOf(ids []string) (renewed []string) {
-	if lost := p.lost.Load(); lost != nil {
-		for _, id := range ids {
-			if _, ok := lost.renewed[id]; ok {
-				renewed = append(renewed, id)
-			}
+// renewedOf returns those of the proxies that were renewed in the lost time. If review is set, what
+// may have been paid in that time needs review, and renewed has every proxy that may have been
+// renewed.
+func (p *pauses) renewedOf(ids []string) (renewed []string, review bool) {
+	lost := p.lost.Load()
+	if lost == nil {
+		return nil, false
+	}
+	for _, id := range ids {
+		at, listed := lost.renewed[id]
+		if at != nil || lost.review && (listed || lost.partial) {
+			renewed = append(renewed, id)
 		}
 	}
-	return renewed
+	return renewed, lost.review
 }
 
 // mayRepeat reports whether a command that arrives now may repeat a request that a restored ledger
@@ -576,9 +594,18 @@ func (h *holds) PausedByHand() (tables.Pause, bool) { return h.pauses.byHand() }
 // ResumeByHand ends all pauses, whatever their cause or end, and returns how many it ended.
 // If the cause persists, the next failure pauses the account again. If the end of a pause
 // cannot be recorded, that pause stays in force and err includes the failure.
-func (h *holds) ResumeByHand(ctx context.Context, by, reason string) (ended int, err error) {
+//
+// If reviewLost is set, operations of the next 24 hours that may repeat one that was paid in the
+// time that a restored ledger has lost are not sent and need review. ResumeByHand then returns a
+// RefusedError if the ledger was not restored, or was not yet compared with the provider's lists.
+func (h *holds) ResumeByHand(ctx context.Context, by, reason string, reviewLost bool) (ended int, err error) {
 	if err := desk.CheckSigned(by, reason); err != nil {
 		return 0, err
+	}
+	if reviewLost {
+		if err := h.mayReviewLost(ctx); err != nil {
+			return 0, err
+		}
 	}
 	for _, x := range h.pauses.list() {
 		f := fact.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: "by " + fact.Signed(by, fact.UserOf(ctx)) + ": " + reason, User: fact.UserOf(ctx)}
@@ -589,9 +616,12 @@ func (h *holds) ResumeByHand(ctx context.Context, by, reason string) (ended int,
 				err = errors.Join(err, failed)
 				continue
 			}
-			f.Renewed, f.SchedulesFrom = h.pauses.renewedSome(), schedulesFrom(x, h.Clock())
+			old := h.pauses.earlier(h.Clock())
+			f.ReviewLost = reviewLost || old != nil && old.review
+			f.SchedulesFrom = schedulesFrom(x, h.Clock())
+			h.pauses.noteRenewed(&f)
 			f.PresumeSentBy, f.LostSince = h.Provider.AppID(), since // an unsent operation may have been sent before the restore
-			if old := h.pauses.earlier(h.Clock()); since != nil && old != nil && old.since.Before(*since) {
+			if since != nil && old != nil && old.since.Before(*since) {
 				f.LostSince = &old.since
 			}
 			if since != nil {
@@ -605,4 +635,15 @@ func (h *holds) ResumeByHand(ctx context.Context, by, reason string) (ended int,
 		ended++
 	}
 	return ended, err
+}
+
+func (h *holds) mayReviewLost(ctx context.Context) error {
+	if _, restored := h.pauses.restored(); !restored {
+		return command.Refuse("the account is not paused after a restore: nothing is lost")
+	}
+	h.pauses.awaitCompared(ctx)
+	if h.pauses.renewed.Load() == nil {
+		return command.Refuse("the provider's lists were not read since the restore, so what was paid in the lost time is not known: try again in a minute")
+	}
+	return nil
 }

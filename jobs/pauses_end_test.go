@@ -94,7 +94,7 @@ func TestTrap38AProbesOwnRetryAfterHolds(t *testing.T) {
 func TestTrap48APersonEndsAnyPause(t *testing.T) {
 	h := idleRig(t)
 	h.throttle(56 * 365 * 24 * time.Hour) // a Unix time, taken for seconds
-	if n, err := h.runner.ResumeByHand(t.Context(), "ada", "it is a Unix time"); n != 1 || err != nil {
+	if n, err := h.runner.ResumeByHand(t.Context(), "ada", "it is a Unix time", false); n != 1 || err != nil {
 		t.Fatalf("%d pauses ended: %v", n, err)
 	}
 	if h.runner.Throttled() || !h.stored().IsZero() {
@@ -147,7 +147,7 @@ func TestAResumeThatCannotBeRecordedIsNoChange(t *testing.T) {
 	h := idleRig(t)
 	check(t, h.runner.PauseByHand(t.Context(), "ada", "maintenance"))
 	check(t, h.ledger.Close())
-	if n, err := h.runner.ResumeByHand(t.Context(), "ada", "done"); n != 0 || err == nil {
+	if n, err := h.runner.ResumeByHand(t.Context(), "ada", "done", false); n != 0 || err == nil {
 		t.Errorf("%d pauses ended, error %v", n, err)
 	}
 	if !h.runner.pauses.blocked(laneOrder) {

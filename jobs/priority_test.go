@@ -194,7 +194,7 @@ func TestAPausedAccountFetchesNoMoreThanItCanHold(t *testing.T) {
 	}
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
 	h.await("buy", fact.StateAccepted)
-	_, err := h.runner.ResumeByHand(t.Context(), "a test", "seen")
+	_, err := h.runner.ResumeByHand(t.Context(), "a test", "seen", false)
 	check(t, err)
 	h.await("buy", fact.StateDelivered)
 	h.await(fmt.Sprintf("r%d", backlog-1), fact.StateRejected)

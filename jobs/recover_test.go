@@ -118,7 +118,7 @@ func TestNothingIsPlannedBeforeARunHasBegun(t *testing.T) {
 	h := idleRig(t)
 	h.following()
 	check(t, h.runner.PauseByHand(t.Context(), "ada", "maintenance"))
-	_, err := h.runner.ResumeByHand(t.Context(), "ada", "done")
+	_, err := h.runner.ResumeByHand(t.Context(), "ada", "done", false)
 	check(t, err)
 	if h.mayPlan() {
 		t.Error("sweeps may plan before the run has begun")

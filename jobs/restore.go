@@ -103,7 +103,8 @@ func (r *recovery) resumeExplained(ctx context.Context, paused tables.Pause) {
 	if from := schedulesFrom(paused, r.Clock()); from != nil && since != nil {
 		f.PresumeSentBy, f.LostSince, f.PresumeUntil, f.SchedulesFrom = r.Provider.AppID(), since, from, from
 		if old := r.pauses.earlier(r.Clock()); old != nil && old.until.After(*from) {
-			f.LostSince, f.PresumeUntil, f.Renewed = &old.since, &old.until, r.pauses.renewedSome()
+			f.LostSince, f.PresumeUntil, f.ReviewLost = &old.since, &old.until, old.review
+			r.pauses.noteRenewed(&f)
 		}
 		r.pauses.doubt(f, r.Clock())
 	}
@@ -173,7 +174,10 @@ func (r *recovery) findUnaccounted(ctx context.Context, restored time.Time) (str
 	if err != nil || since == nil {
 		return "", err
 	}
-	found := &findings{renewed: map[string]time.Time{}}
+	found := &findings{renewed: map[string]*time.Time{}}
+	if before := r.pauses.renewed.Load(); before != nil {
+		found.before = *before
+	}
 	err = everyPage(ctx, r.link, withUnusable(r.Provider.OrdersPage, func(u upstream.Unusable) upstream.OrderSummary {
 		return upstream.OrderSummary{OrderNo: u.ID}
 	}), func(o upstream.OrderSummary) error {
@@ -212,14 +216,18 @@ func (r *recovery) findUnaccounted(ctx context.Context, restored time.Time) (str
 func expiryIsKnown(ctx context.Context, l *ledger.Ledger, p upstream.Proxy, restored time.Time, found *findings) (seen bool, err error) {
 	known, err := l.Fleet.Proxy(ctx, p.ProxyID)
 	if errors.Is(err, ledger.ErrNotFound) || err == nil && (known.SeenAt.UnixMicro() <= 0 || known.SeenAt.After(restored)) {
-		return false, nil // unknown, or the known data is out of date, as right after a renewal
+		found.renewed[p.ProxyID] = found.before[p.ProxyID] // it may have been read since the last comparison
+		return false, nil                                  // unknown, or the known data is out of date, as right after a renewal
+	}
+	if err == nil && known.ExpiresAt == nil {
+		found.renewed[p.ProxyID] = nil
 	}
 	if err != nil || p.ExpiresAt == nil || known.ExpiresAt == nil {
 		return true, err
 	}
 	days, err := l.Operations.RenewedDays(ctx, p.ProxyID, known.SeenAt, *known.ExpiresAt)
-	if explained := known.ExpiresAt.AddDate(0, 0, int(days)); p.ExpiresAt.After(explained.Add(fact.ExpiryTolerance)) {
-		found.renewed[p.ProxyID] = explained
+	if explained := known.ExpiresAt.AddDate(0, 0, int(days)).UTC(); p.ExpiresAt.After(explained.Add(fact.ExpiryTolerance)) {
+		found.renewed[p.ProxyID] = &explained
 		found.add("proxy " + p.ProxyID + ", which expires later than the ledger's renewals explain")
 	}
 	return true, err
@@ -246,9 +254,12 @@ func (r *recovery) walletAgrees(ctx context.Context, unseen int, found *findings
 }
 
 type findings struct {
-	names   []string
-	count   int
-	renewed map[string]time.Time // proxies that expire later than the ledger explains, with that expiry
+	names []string
+	count int
+	// renewed has the proxies that expire later than the ledger explains, with the latest expiry that
+	// it explains. A proxy whose expiry the ledger never saw may have been renewed: its value is nil.
+	renewed map[string]*time.Time
+	before  map[string]*time.Time // renewed of the last comparison
 }
 
 const findingsNamed = 3

@@ -126,7 +126,7 @@ func TestTrap13AnOldBackupStartsPausedAndPaysNothingTwice(t *testing.T) {
 	if h.sends() != before {
 		t.Fatalf("sent while it was paused: %v", h.journal())
 	}
-	if n, err := h.runner.ResumeByHand(t.Context(), "ada", "the lost orders are ours"); err != nil || n != 1 {
+	if n, err := h.runner.ResumeByHand(t.Context(), "ada", "the lost orders are ours", false); err != nil || n != 1 {
 		t.Errorf("%d pauses ended", n)
 	}
 	h.await("b", fact.StateDelivered)
@@ -278,8 +278,10 @@ func TestTrap13OnlyWhatWasSeenBeforeTheRestoreIsCompared(t *testing.T) {
 	h := idleRig(t)
 	h.observe()
 	later := h.now().Add(100 * 24 * time.Hour)
+	var before map[string]*time.Time
 	look := func(restored time.Time) (bool, string) {
-		found := &findings{renewed: map[string]time.Time{}}
+		found := &findings{renewed: map[string]*time.Time{}, before: before}
+		defer func() { before = found.renewed }()
 		seen, err := expiryIsKnown(t.Context(), h.ledger, upstream.Proxy{ProxyID: "px_1", ExpiresAt: &later}, restored, found)
 		check(t, err)
 		return seen, found.String()
@@ -293,6 +295,9 @@ func TestTrap13OnlyWhatWasSeenBeforeTheRestoreIsCompared(t *testing.T) {
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Stale("px_1") }))
 	if seen, found := look(h.now()); seen || found != "" {
 		t.Errorf("out of date: %t %q", seen, found)
+	}
+	if before["px_1"] == nil {
+		t.Error("a later comparison forgets that the proxy was renewed")
 	}
 }
 
@@ -533,6 +538,86 @@ func TestTrap13AChunkOfWhichAPartWasRenewedNeedsReview(t *testing.T) {
 			}
 			h.paidOnce(0)
 		})
+	}
+}
+
+// What was refused in the lost time, retried and paid, is paid again if it is published again. With
+// review_lost it is not sent, and what cannot have been paid is.
+func TestTrap13AResumeWithReviewLostSendsNothingThatMayHaveBeenPaid(t *testing.T) {
+	t.Parallel()
+	for _, restarts := range []bool{false, true} {
+		t.Run(fmt.Sprint("restarts ", restarts), func(t *testing.T) {
+			t.Parallel()
+			h, backup := seen(t)
+			h.fault(orders, "code", map[string]any{"code": "insufficient_wallet_balance", "http_status": 402, "executed": false})
+			h.fault(renew, "code", map[string]any{"code": "insufficient_wallet_balance", "http_status": 402, "executed": false})
+			h.order(buyB)
+			h.await("b", fact.StateRejected)
+			h.renew(`{"id":"d","duration_days":30,"proxy_ids":["px_1"]}`)
+			h.await("d", fact.StateRejected)
+			for _, id := range []string{"b", "d"} {
+				_, err := h.runner.Retry(t.Context(), id, "ada", "there is money")
+				check(t, err)
+			}
+			b := h.await("b", fact.StateDelivered)
+			h.await("d", fact.StateCompleted)
+			bought := b.Operations[len(b.Operations)-1].ProxyIDs[0]
+			h.restore(backup)
+			h.awaitStrange("order ", "proxy px_1")
+			sent := h.sends()
+			n, err := h.runner.ResumeByHand(t.Context(), "ada", "some were retried", true)
+			check(t, err)
+			if n != 1 {
+				t.Errorf("%d pauses ended", n)
+			}
+			if restarts {
+				h.restart()
+			}
+			h.order(buyB)
+			h.renew(`{"id":"d","duration_days":30,"proxy_ids":["px_1"]}`)
+			h.renew(`{"id":"e","duration_days":30,"proxy_ids":["` + bought + `"]}`)
+			for _, id := range []string{"b", "d", "e"} {
+				if s := h.await(id, fact.StateReview); !strings.Contains(s.Reason, "resumed with --review-lost") {
+					t.Errorf("%s: %s", id, s.Reason)
+				}
+			}
+			for id, want := range map[string]string{"b/1": inspect.VerdictCharged, "d/0001": inspect.VerdictCharged, "e/0001": inspect.VerdictUnknown} {
+				if e := h.evidence(id); e.Verdict == nil || e.Verdict.Outcome != want {
+					t.Errorf("%s: %+v", id, e.Verdict)
+				}
+			}
+			h.renew(`{"id":"f","duration_days":30,"proxy_ids":["px_3"]}`)
+			h.await("f", fact.StateCompleted)
+			if n := h.sends() - sent; n != 1 {
+				t.Errorf("%d requests", n)
+			}
+		})
+	}
+}
+
+// review_lost needs to know what was renewed in the lost time.
+func TestTrap13ReviewLostIsRefusedBeforeTheComparison(t *testing.T) {
+	t.Parallel()
+	h, backup := seen(t)
+	resume := func() string {
+		n, err := h.runner.ResumeByHand(t.Context(), "ada", "some were retried", true)
+		if n != 0 || err == nil {
+			t.Fatalf("%d %v", n, err)
+		}
+		return err.Error()
+	}
+	if said := resume(); !strings.Contains(said, "not paused after a restore") {
+		t.Error(said)
+	}
+	h.renew(renewC)
+	h.await("c", fact.StateCompleted)
+	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/proxies", "fault": "error_before", "times": -1})
+	h.restore(backup)
+	if said := resume(); !strings.Contains(said, "lists were not read since the restore") {
+		t.Error(said)
+	}
+	if h.runner.RestorePause() == "" {
+		t.Error("the account was resumed")
 	}
 }
 
@@ -839,7 +924,7 @@ func TestTrap13WhatThePersonSaidWhileTheListsWereReadStands(t *testing.T) {
 		c.Provider = impatient{h.client, func() {
 			once.Do(func() {
 				<-read
-				if n, err := h.runner.ResumeByHand(t.Context(), "ada", "the orders are ours"); err != nil || n != 1 {
+				if n, err := h.runner.ResumeByHand(t.Context(), "ada", "the orders are ours", false); err != nil || n != 1 {
 					t.Errorf("%d pauses ended", n)
 				}
 			})
@@ -878,7 +963,7 @@ func TestTrap13WhatWasRefusedBeforeTheBackupIsCheckedAgain(t *testing.T) {
 	check(t, err)
 	h.restore(backup)
 	h.awaitStrange("px_1")
-	_, err = h.runner.ResumeByHand(t.Context(), "ada", "go on")
+	_, err = h.runner.ResumeByHand(t.Context(), "ada", "go on", false)
 	check(t, err)
 	if s := h.await("x", fact.StateReview, fact.StateRejected, fact.StateCompleted); s.State != "review" {
 		t.Errorf("%s: %s", s.State, s.Reason)

@@ -284,7 +284,7 @@ func TestWhatWasAcceptedBeforeAStopIsDoneAfterIt(t *testing.T) {
 	if n := len(h.facts("operation.sending")); n != 0 {
 		t.Errorf("%d sends although a person paused the account", n)
 	}
-	if n, err := h.runner.ResumeByHand(context.Background(), "ada", "done"); err != nil || n != 1 {
+	if n, err := h.runner.ResumeByHand(context.Background(), "ada", "done", false); err != nil || n != 1 {
 		t.Errorf("%d pauses ended", n)
 	}
 	h.await("keep", fact.StateCompleted)

@@ -242,7 +242,7 @@ func (a *attempts) due(ctx context.Context, j *job) (decide.Decision, error) {
 		WrongClock: a.clock.Wrong(),
 	}
 	if j.op.Presumed() {
-		h.Renewed = a.pauses.renewedOf(j.op.ProxyIDs)
+		h.Renewed, h.ReviewLost = a.pauses.renewedOf(j.op.ProxyIDs)
 		all, err := a.Ledger.Operations.OperationsOf(ctx, j.op.CommandID)
 		if err != nil {
 			return decide.Decision{}, err

@@ -81,7 +81,7 @@ func (s *simulation) person(ctx context.Context) {
 		err = r.PauseByHand(ctx, "ann", "to look")
 	case 1:
 		s.sayf("a person resumes the account")
-		if _, err = r.ResumeByHand(ctx, "ann", "looked"); err == nil && len(r.pauses.list()) > 0 {
+		if _, err = r.ResumeByHand(ctx, "ann", "looked", false); err == nil && len(r.pauses.list()) > 0 {
 			s.failf("a person resumed the account, and it is paused: %+v", r.pauses.list())
 		}
 	case 2:

@@ -376,9 +376,10 @@ func (x Restore) room() string {
 // notHalfRestored returns an error if the ledger does not exist because a restore was killed. A
 // new ledger would not know what the backup knows.
 func notHalfRestored(path string) error {
-	rooms, err := matching(filepath.Dir(path), Restore{Path: path}.room())
-	if err != nil || len(rooms) == 0 || mustNotExist(path) != nil {
-		return nil // whoever makes the file reports why it cannot be made
+	rooms, _ := matching(filepath.Dir(path), Restore{Path: path}.room()) // if this fails, so does making the file
+	_, statErr := os.Lstat(path)
+	if len(rooms) == 0 || !errors.Is(statErr, fs.ErrNotExist) {
+		return nil
 	}
 	return fmt.Errorf("open ledger: %s does not exist, because a restore of it was interrupted\nrun `perennial backup restore` again; to start with an empty ledger instead, remove %s", path, rooms[0])
 }

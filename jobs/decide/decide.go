@@ -92,6 +92,9 @@ type Due struct {
 	// for operations that are presumed sent.
 	Conflicted string
 	Renewed    []string
+	// ReviewLost says that what may have been paid in that time needs review. Renewed then also has
+	// the proxies that may have been renewed.
+	ReviewLost bool
 	// WrongClock says why the machine's clock cannot be trusted. It is "" if the clock can be
 	// trusted.
 	WrongClock string
@@ -224,11 +227,10 @@ func decideDue(op Operation, h Due) Decision {
 	if h.WrongClock != "" {
 		return Decision{Pause: &Pause{Scope: ScopeAccount, Cause: CauseClock, Detail: h.WrongClock}}
 	}
-	if op.Presumed() && h.NotAfter != nil && h.Now.After(*h.NotAfter) {
-		return review(op, notExecuted, Verdict{Reason: "not_after has passed, and it may have been sent before the ledger was restored"})
-	}
-	if n := len(h.Renewed); op.Presumed() && (h.Conflicted != "" || n > 0 && n < len(op.ProxyIDs)) {
-		return review(op, notExecuted, Verdict{code: CodeDivided, Reason: whyDivided(op, h)})
+	if op.Presumed() {
+		if why := whyLost(op, h); why.Reason != "" {
+			return review(op, notExecuted, why)
+		}
 	}
 	if h.Elapsed >= Window {
 		return review(op, notExecuted, Verdict{Reason: "no conclusive reply in 20 hours: the provider may have forgotten the key, so it is not sent again"})
@@ -237,6 +239,21 @@ func decideDue(op Operation, h Due) Decision {
 		return review(op, notExecuted, Verdict{Reason: "an attempt under App ID " + op.AppID + " may have executed, and whether another key shares its idempotency keys is not given"})
 	}
 	return Decision{Send: true}
+}
+
+// whyLost says why an operation that is only presumed to have been sent is not sent again. It
+// returns the zero value if it may be sent.
+func whyLost(op Operation, h Due) Verdict {
+	n := len(h.Renewed)
+	switch {
+	case h.NotAfter != nil && h.Now.After(*h.NotAfter):
+		return Verdict{Reason: "not_after has passed, and it may have been sent before the ledger was restored"}
+	case h.ReviewLost && (op.Kind.MakesOrder() || n > 0):
+		return Verdict{Reason: "the restored ledger has lost time in which it may have been paid, perhaps under another key, and the account was resumed with --review-lost"}
+	case h.Conflicted != "" || n > 0 && n < len(op.ProxyIDs):
+		return Verdict{code: CodeDivided, Reason: whyDivided(op, h)}
+	}
+	return Verdict{}
 }
 
 // whyDivided says why the operation does not repeat one request of the time that a restored ledger

@@ -113,6 +113,9 @@ type AccountResumed struct {
 	PresumeUntil  *time.Time `json:"presume_until,omitempty" doc:"Commands that come before this time count as possibly sent; omitted if this is 24 hours after the fact."`
 	SchedulesFrom *time.Time `json:"schedules_from,omitempty" doc:"Schedules plan again from this time, because a read may lag."`
 	Renewed       []Renewed  `json:"renewed,omitempty" doc:"'renewed' has up to 2,000 proxies that were renewed in the lost time: they expire later than the ledger explains."`
+	// ReviewLost is set by an operator. Unseen is omitted without it.
+	ReviewLost bool     `json:"review_lost,omitempty" doc:"What may have been paid in the lost time is not sent and needs review."`
+	Unseen     []string `json:"unseen,omitempty" doc:"'unseen' has up to 2,000 ids of proxies whose expiry the ledger never saw, so that they may have been renewed in the lost time."`
 }
 
 // Renewed is a proxy that was renewed in the time that a restored ledger has lost.

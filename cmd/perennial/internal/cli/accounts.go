@@ -93,8 +93,20 @@ func (a operateCommands) accountsCommand() *cobra.Command {
 	})
 	return noun(&cobra.Command{Use: "accounts", Aliases: []string{"account"}, Short: "List, show, pause, resume and move accounts, and rotate their keys"},
 		a.accountsList(), show, a.accountRotate(), a.accountMove(),
-		a.accountChange("pause", "Stop sending requests to the provider", "paused account %s: `perennial accounts resume %[1]s` resumes it", verbs.Pause),
-		a.accountChange("resume", "Resume sending requests to the provider (ends all pauses)", "resumed account %s", verbs.Resume))
+		a.accountsPause(), a.accountsResume())
+}
+
+func (a operateCommands) accountsPause() *cobra.Command {
+	var q verbs.OperatorRequest
+	c := accountChange(a, "pause", "Stop sending requests to the provider", "paused account %s: `perennial accounts resume %[1]s` resumes it", verbs.Pause, &q)
+	return signed(c, &q.By, &q.Reason, askedFor)
+}
+
+func (a operateCommands) accountsResume() *cobra.Command {
+	var q verbs.ResumeRequest
+	c := accountChange(a, "resume", "Resume sending requests to the provider (ends all pauses)", "resumed account %s", verbs.Resume, &q)
+	c.Flags().BoolVar(&q.ReviewLost, "review-lost", false, "after a restore: send nothing in the next 24 hours that may have been paid in the lost time; it needs review instead")
+	return signed(c, &q.By, &q.Reason, askedFor)
 }
 
 func (a operateCommands) accountsList() *cobra.Command {
@@ -118,9 +130,8 @@ func (a operateCommands) accountsList() *cobra.Command {
 
 // accountChange returns a CLI command that changes one account. If several accounts are
 // configured, the user must select one with the argument or --account.
-func (a operateCommands) accountChange(use, short, done string, v verbs.Verb[verbs.OperatorRequest, verbs.Changed]) *cobra.Command {
-	var q verbs.OperatorRequest
-	c := newCommand(use+" [NAME]", short, func(ctx context.Context, args []string) error {
+func accountChange[Q any](a operateCommands, use, short, done string, v verbs.Verb[Q, verbs.Changed], q *Q) *cobra.Command {
+	return newCommand(use+" [NAME]", short, func(ctx context.Context, args []string) error {
 		if err := a.nameAccount(args); err != nil {
 			return err
 		}
@@ -129,10 +140,9 @@ func (a operateCommands) accountChange(use, short, done string, v verbs.Verb[ver
 			return err
 		}
 		defer r.Close()
-		changed, err := ask(ctx, r, v, q)
+		changed, err := ask(ctx, r, v, *q)
 		return a.printChange(changed, fmt.Sprintf(done, r.account), err)
 	})
-	return signed(c, &q.By, &q.Reason, askedFor)
 }
 
 func (a *app) nameAccount(args []string) error {

@@ -146,8 +146,8 @@ func (a answers) pause(ctx context.Context, q verbs.OperatorRequest) (verbs.Chan
 	return verbs.Changed{Changed: 1}, err
 }
 
-func (a answers) resume(ctx context.Context, q verbs.OperatorRequest) (verbs.Changed, error) {
-	n, err := a.runner.ResumeByHand(ctx, asked(ctx, q.By), q.Reason)
+func (a answers) resume(ctx context.Context, q verbs.ResumeRequest) (verbs.Changed, error) {
+	n, err := a.runner.ResumeByHand(ctx, asked(ctx, q.By), q.Reason, q.ReviewLost)
 	return verbs.Changed{Changed: n}, err
 }
 

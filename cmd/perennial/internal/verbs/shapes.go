@@ -43,6 +43,13 @@ type RetryRequest struct {
 	UnlessRepeated bool `json:"unless_repeated,omitempty" doc:"'unless_repeated' refuses to retry commands that were cancelled, that were retried before, or whose proxy a later command renews."`
 }
 
+// ResumeRequest resumes an account.
+type ResumeRequest struct {
+	OperatorRequest
+
+	ReviewLost bool `json:"review_lost,omitempty" doc:"After a restore: orders of the next 24 hours, and renewals of proxies that may have been renewed in the lost time, are not sent and need review."`
+}
+
 // Named returns the request with an id of the given kind.
 func (q OperatorRequest) Named(id string, as inspect.As) OperatorRequest {
 	switch as {

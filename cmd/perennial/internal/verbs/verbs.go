@@ -123,7 +123,7 @@ var (
 		Verb: service.Verb{Name: "pause", Roles: forOperators}, Help: "Pause the account: no request is sent to the provider.",
 		Required: []string{"reason"}, Unread: []string{"id", "command_id", "operation_id"}, Example: `{"by":"ada","reason":"the provider works on it"}`,
 	})
-	Resume = declare[OperatorRequest, Changed](Spec{
+	Resume = declare[ResumeRequest, Changed](Spec{
 		Verb: service.Verb{Name: "resume", Roles: forOperators}, Help: "Resume the account.",
 		Required: []string{"reason"}, Unread: []string{"id", "command_id", "operation_id"}, Example: `{"by":"ada","reason":"it is done"}`,
 	})

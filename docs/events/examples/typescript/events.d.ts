@@ -273,6 +273,14 @@ export interface AccountResumedData {
      */
     expires_at: string;
   }[];
+  /**
+   * What may have been paid in the lost time is not sent and needs review.
+   */
+  review_lost?: boolean;
+  /**
+   * `unseen` has up to 2,000 ids of proxies whose expiry the ledger never saw, so that they may have been renewed in the lost time.
+   */
+  unseen?: string[];
 }
 
 /**
