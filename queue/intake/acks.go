@@ -266,11 +266,12 @@ func (a *acks) purge(ctx context.Context, prefix []*tracked, alone bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, purgeTimeout)
 	defer cancel()
 	subject := a.line.Subject(a.account)
-	others, ok := a.mayPurge(ctx, prefix[0].seq, alone)
+	last := prefix[len(prefix)-1].seq
+	others, ok := a.mayPurge(ctx, prefix[0].seq, last, alone)
 	if !ok {
 		return false
 	}
-	options := []jetstream.StreamPurgeOpt{jetstream.WithPurgeSequence(prefix[len(prefix)-1].seq + 1)}
+	options := []jetstream.StreamPurgeOpt{jetstream.WithPurgeSequence(last + 1)}
 	if others {
 		options = append(options, jetstream.WithPurgeSubject(subject))
 	}
@@ -282,17 +283,20 @@ func (a *acks) purge(ctx context.Context, prefix []*tracked, alone bool) bool {
 }
 
 // mayPurge reads the stream's state. ok means that the stream has no command of the line with a
-// sequence below first. others means that the stream has commands of other lines. The purge then
-// needs a subject filter, which costs the server much more than a purge without one. Commands
-// that are published later have higher sequences.
-func (a *acks) mayPurge(ctx context.Context, first uint64, alone bool) (others, ok bool) {
+// sequence below first. others means that the stream may have commands of other lines up to last.
+// The purge then needs a subject filter, which costs the server much more than a purge without
+// one. Commands that are published later have higher sequences.
+//
+// The state is that of the stream's leader. In a cluster, a replica delivers the commands. It may be
+// ahead of the leader, which then does not show all commands up to last.
+func (a *acks) mayPurge(ctx context.Context, first, last uint64, alone bool) (others, ok bool) {
 	info, err := a.stream.Info(ctx, jetstream.WithSubjectFilter(queue.CommandSubject(a.account, ">")))
 	if err != nil || !info.Created.Equal(a.created) {
 		return false, false
 	}
 	subject := a.line.Subject(a.account)
 	_, has := info.State.Subjects[subject]
-	others = len(info.State.Subjects) > 1 || !has
+	others = len(info.State.Subjects) > 1 || !has || info.State.LastSeq < last
 	if alone || info.State.FirstSeq >= first {
 		return others, true
 	}

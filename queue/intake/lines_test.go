@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -74,6 +75,40 @@ func TestAPurgeOfALineKeepsTheOthers(t *testing.T) {
 		natstest.Check(t, kept[100+i].Ack())
 	}
 	awaitEmpty(t, js, "main")
+}
+
+// behind is a stream whose leader has not applied the newest commands yet. The replica that delivers
+// them may be ahead of it.
+type behind struct {
+	jetstream.Stream
+
+	info *jetstream.StreamInfo
+}
+
+func (b behind) Info(context.Context, ...jetstream.StreamInfoOpt) (*jetstream.StreamInfo, error) {
+	return b.info, nil
+}
+
+// A leader that is behind does not show the other line's command that the purge would remove.
+func TestAPurgeTrustsNoLeaderThatIsBehind(t *testing.T) {
+	t.Parallel()
+	js := newMain(t)
+	publisher, all := publish.New(js), outgoingOf(orders, 21)
+	natstest.Check(t, publisher.PublishCommands(natstest.Within(t), "main", all[:20]))
+	stream, err := js.Stream(natstest.Within(t), queue.CommandsStream("main"))
+	natstest.Check(t, err)
+	info, err := stream.Info(natstest.Within(t), jetstream.WithSubjectFilter(queue.CommandSubject("main", ">")))
+	natstest.Check(t, err)
+	natstest.Check(t, publisher.PublishCommands(natstest.Within(t), "main", []publish.Outgoing{outgoingOf(renewals, 1)[0], all[20]}))
+	intake := openIntake(t, js)
+	intake.lines[orders].acks.stream = behind{stream, info}
+	for _, m := range takeFrom(t, intake, orders, 21) {
+		natstest.Check(t, m.Ack())
+	}
+	awaitCount(t, js, 1)
+	if _, err := stream.GetMsg(natstest.Within(t), 21); err != nil {
+		t.Errorf("the command of the other line was removed: %v", err)
+	}
 }
 
 // A resting line requests and holds nothing: the server keeps all its commands.

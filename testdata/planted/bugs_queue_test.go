@@ -38,6 +38,8 @@ var queueBugs = []bug{
 	{name: "a purge of one line is of all", in: "intake.acks.purge", run: "TestAPurgeOfALine",
 		old: "\tif others {",
 		new: "\tif others && subject == \"\" {"},
+	{name: "a leader that is behind is believed", in: "intake.acks.mayPurge", run: "TestAPurgeTrusts",
+		old: " || info.State.LastSeq < last", new: " || info.State.LastSeq < first"},
 	{name: "what is passed over waits for ever", in: "jobs.passedMost", run: "TestWhatIsUrgent",
 		old: "const passedMost = 3",
 		new: "const passedMost = 1 << 30"},
