@@ -147,7 +147,7 @@ func (r *recovery) stayPaused(ctx context.Context, x tables.Pause, strange strin
 	if _, paused := r.pauses.restored(); !paused {
 		return
 	}
-	detail := "the ledger was restored, and the provider shows what it does not account for: " + strange + ". Look at it, then `perennial accounts resume`"
+	detail := "the ledger was restored, and the provider shows what it does not account for: " + strange + ". Look at it, then `perennial accounts resume`; add --review-lost if commands may have been retried or split since the backup"
 	if x.Detail == detail {
 		return // an earlier run recorded the same findings
 	}
