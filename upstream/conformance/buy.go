@@ -167,7 +167,9 @@ type bought struct {
 	closing int64 // the wallet at the end, in cents
 }
 
-func (b *bought) last() *reply { return &b.reads[len(b.reads)-1] }
+func (b *bought) proxies() []dict { return things(b.last().data(), "proxies") }
+
+func (b *bought) last() reply { return b.reads[len(b.reads)-1] }
 
 // bought buys the named purchase, once in each run, and polls the order until its end. The
 // server may have refused the purchase.
@@ -252,7 +254,7 @@ func (s *session) follow(b *bought) {
 	const maxReads = 200
 	var waited time.Duration
 	for len(b.reads) < maxReads {
-		r := s.get("/api/v1/orders/" + rfc3986(b.orderNo))
+		r := s.order(b.orderNo)
 		b.reads = append(b.reads, r)
 		seconds, again := cents(r.data(), "poll_after_seconds")
 		if r.err != nil || !again || !inProgress(word(r.data(), "status")) {
@@ -311,8 +313,7 @@ func renewBody(ids []string, days int64) string {
 func (s *session) expiries(ids []string) map[string]time.Time {
 	out := make(map[string]time.Time, len(ids))
 	for _, id := range ids {
-		r := s.get("/api/v1/proxies/" + rfc3986(id))
-		out[id], _ = timeOf(r.data()["expires_at"])
+		out[id], _ = timeOf(s.proxy(id).data()["expires_at"])
 	}
 	return out
 }
@@ -328,6 +329,6 @@ func (s *session) needProxies() []string {
 }
 
 func (s *session) ownProxies() (ids []string) {
-	_ = attempt(func() { ids = wordsOf(things(s.ordered("plain").last().data(), "proxies"), "proxy_id") })
+	_ = attempt(func() { ids = wordsOf(s.ordered("plain").proxies(), "proxy_id") })
 	return slices.DeleteFunc(ids, func(id string) bool { return id == "" })
 }

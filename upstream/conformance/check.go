@@ -95,7 +95,7 @@ func when(holds bool, then, otherwise finding) finding {
 	return otherwise
 }
 
-func (r *reply) is(right bool) finding {
+func (r reply) is(right bool) finding {
 	return when(right, ok("%s", r.seen()), differs("%s", r.seen()))
 }
 
@@ -142,10 +142,7 @@ func of[T any](get func(*session) T, judge func(T) finding) judgement {
 }
 
 func reading(name string, judge func(s *session, data dict) finding) judgement {
-	return func(s *session) finding {
-		r := s.replyOf(name)
-		return judge(s, r.data())
-	}
+	return func(s *session) finding { return judge(s, s.replyOf(name).data()) }
 }
 
 type group struct {

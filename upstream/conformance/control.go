@@ -85,10 +85,7 @@ func (s control) withWallet(cents int64, do judgement) finding {
 	return s.during("/wallet", add(cents-balance), add(balance-cents), "the wallet could not be filled again", do)
 }
 
-func (s control) accountID() string {
-	r := s.replyOf("account")
-	return word(r.data(), "account_id")
-}
+func (s control) accountID() string { return word(s.replyOf("account").data(), "account_id") }
 
 func controlChecks(c *suite) {
 	first := len(c.checks)

@@ -325,13 +325,11 @@ func (s *session) anyOrder() reply {
 	var b *bought
 	why := attempt(func() { b = s.ordered("plain") })
 	if why == "" {
-		return *b.last()
+		return b.last()
 	}
-	list := s.replyOf("order_list")
-	_, items, _ := onlyArray(list.data())
-	for _, item := range items {
+	for _, item := range s.replyOf("order_list").items() {
 		if no := word(item, "order_no"); no != "" {
-			return memo(s, "an order", func() reply { return s.get("/api/v1/orders/" + rfc3986(no)) })
+			return memo(s, "an order", func() reply { return s.order(no) })
 		}
 	}
 	s.skipf("there is no order: %s", why)
@@ -343,14 +341,12 @@ func (s *session) anyOrder() reply {
 func (s *session) anyProxy() reply {
 	ids := s.ownProxies()
 	if len(ids) == 0 {
-		list := s.replyOf("proxy_list")
-		_, items, _ := onlyArray(list.data())
-		ids = wordsOf(items, "proxy_id")
+		ids = wordsOf(s.replyOf("proxy_list").items(), "proxy_id")
 	}
 	if len(ids) == 0 || ids[0] == "" {
 		s.skipf("there is no proxy")
 	}
-	return memo(s, "a proxy", func() reply { return s.get("/api/v1/proxies/" + rfc3986(ids[0])) })
+	return memo(s, "a proxy", func() reply { return s.proxy(ids[0]) })
 }
 
 func dataOf(name string) subject {

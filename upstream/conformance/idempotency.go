@@ -96,12 +96,11 @@ func conflictChecks(c *suite) {
 		_ = attempt(func() { s.renewed("one") }) // before the wallet is read
 		s.affordAgain()
 		var replies [2]reply
-		wallet := s.around(func() {
+		f := s.around(func() {
 			for i, again := range []prepared{order, renewal} {
 				_ = attempt(func() { replies[i] = s.send(again(s)) })
 			}
-		})
-		f := wallet.notCharged()
+		}).notCharged()
 		return when(f.verdict == OK, ok("%s, %s", replies[0].seen(), replies[1].seen()), f)
 	}).costs()
 }
@@ -200,8 +199,7 @@ func (r race) chargedOnce(s *session, identity string) finding {
 		return differs("%d orders came of it", len(numbers))
 	}
 	if identity != "" && data != nil {
-		detail := s.get("/api/v1/orders/" + rfc3986(word(data, identity)))
-		data = detail.data()
+		data = s.order(word(data, identity)).data()
 	}
 	return r.debited(data, "total_cents")
 }

@@ -43,8 +43,7 @@ func (o ordered) checks(c *suite) {
 	}
 	g.rule("created", "gives HTTP 201 and an order_no", created(o.name))
 	g.rule("poll_in_reply", "says poll_after_seconds, an integer or null, in its reply", func(s *session) finding {
-		b := s.ordered(o.name)
-		v, there := b.reply.data()["poll_after_seconds"]
+		v, there := s.ordered(o.name).reply.data()["poll_after_seconds"]
 		return when(!there || v != nil && !integer.fits(v), differs("it is %s", typeName(v)), ok("%s", typeName(v)))
 	})
 	check("same_order", "is read under the order_no that its creation gave", func(_ *session, b *bought, data dict) finding {
@@ -68,7 +67,7 @@ func (o ordered) checks(c *suite) {
 	check("listed", "stands in the list of proxies with every proxy", func(s *session, _ *bought, data dict) finding {
 		ids := wordsOf(things(data, "proxies"), "proxy_id")
 		for _, id := range ids {
-			if r := s.get("/api/v1/proxies/" + rfc3986(id)); !r.succeeded() || word(r.data(), "proxy_id") != id {
+			if r := s.proxy(id); !r.succeeded() || word(r.data(), "proxy_id") != id {
 				return differs("%s", r.seen())
 			}
 		}
@@ -110,15 +109,15 @@ func immediateChecks(c *suite) {
 	c.rule("order.proxy_differs_from_proxy", secDetail, "whether an order's proxy has the members of a proxy's detail", func(s *session) finding {
 		var one reply
 		var proxies []dict
-		_ = attempt(func() { one, proxies = s.anyProxy(), things(s.ordered("plain").last().data(), "proxies") })
+		_ = attempt(func() { one, proxies = s.anyProxy(), s.ordered("plain").proxies() })
 		if len(proxies) == 0 {
 			return notRun("there is no delivered order")
 		}
 		return ok("%d members there, %d here", len(proxies[0]), len(one.data()))
 	}).costs().open()
 	c.rule("order.creation_reply", secCreate, "what the reply to a creation holds beyond order_no and poll_after_seconds", func(s *session) finding {
-		b := s.ordered("plain")
-		return ok("%d members, credentials: %t", len(b.reply.data()), secretIn(b.reply.data()) != "")
+		data := s.ordered("plain").reply.data()
+		return ok("%d members, credentials: %t", len(data), secretIn(data) != "")
 	}).costs().open()
 	c.rule("order.items_structure", secOrder, "what a line of items holds", func(s *session) finding {
 		var items []dict
@@ -157,8 +156,7 @@ func orderListChecks(c *suite) {
 		if name := secretIn(r.data()); name != "" {
 			return differs("it holds %s", name)
 		}
-		_, items, _ := onlyArray(r.data())
-		return when(len(items) == 0, notShown("the list is empty"), ok("%s", r.seen()))
+		return when(len(r.items()) == 0, notShown("the list is empty"), ok("%s", r.seen()))
 	})
 	c.rule("orders.no_password_of_order", secOrders, "no password that was delivered stands in the list of orders", passwordInList).costs()
 	c.rule("orders.stable", secOrders, "two reads of the list have one order", func(s *session) finding {
@@ -183,7 +181,7 @@ func listKey(name string) judgement {
 
 func passwordInList(s *session) finding {
 	var proxies []dict
-	_ = attempt(func() { proxies = things(s.ordered("plain").last().data(), "proxies") })
+	_ = attempt(func() { proxies = s.ordered("plain").proxies() })
 	r := s.get("/api/v1/orders")
 	for _, p := range proxies {
 		for _, name := range secretMembers {

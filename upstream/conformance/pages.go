@@ -52,7 +52,7 @@ func (s *session) walk(p paged, size int) walked {
 	})
 }
 
-func (w *walked) unique() finding {
+func (w walked) unique() finding {
 	if w.why != "" {
 		return differs("%s", w.why)
 	}
@@ -61,9 +61,7 @@ func (w *walked) unique() finding {
 
 func (p paged) sameOrder(s *session) finding {
 	read := func() []string {
-		r := s.get(p.path, pair{"page_size", "20"})
-		_, items, _ := onlyArray(r.data())
-		return wordsOf(items, p.identity)
+		return wordsOf(s.get(p.path, pair{"page_size", "20"}).items(), p.identity)
 	}
 	a, b := read(), read()
 	return when(slices.Equal(a, b), ok("%d entries", len(a)), differs("another order at the second read"))
@@ -143,8 +141,7 @@ func (p paged) checks(c *suite) {
 	})
 	rules.rule("walk_unique", "gives no entry twice on its pages", func(s *session) finding {
 		p.fill(s)
-		w := s.walk(p, 1)
-		return w.unique()
+		return s.walk(p, 1).unique()
 	})
 	rules.rule("walk_ends", "has a last page, or new entries on every page", func(s *session) finding {
 		w := s.walk(p, 50)

@@ -193,8 +193,7 @@ func proxyAt(resource string) prepared { return itemAt((*session).anyProxy, "pro
 
 func itemAt(item func(*session) reply, id, resource string) prepared {
 	return func(s *session) request {
-		r := item(s)
-		return get("/api/v1/" + resource + "/" + rfc3986(word(r.data(), id)))
+		return get("/api/v1/" + resource + "/" + rfc3986(word(item(s).data(), id)))
 	}
 }
 

@@ -32,8 +32,7 @@ func anyRenewal(s *session) request {
 	if s.limit == 0 {
 		s.skipf("nothing may be spent")
 	}
-	one := s.anyProxy()
-	return post("/api/v1/proxies/renew", "foreign", renewBody([]string{word(one.data(), "proxy_id")}, 30))
+	return post("/api/v1/proxies/renew", "foreign", renewBody([]string{word(s.anyProxy().data(), "proxy_id")}, 30))
 }
 
 func renewalSucceeds(name string) judgement {

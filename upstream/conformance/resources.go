@@ -22,26 +22,23 @@ func moneyChecks(c *suite) {
 		return decimalsAgree([]dict{data}, "balance_cents", "balance")
 	}))
 	c.rule("wallet.reading_is_free", secWallet, "reading changes no balance", func(s *session) finding {
-		wallet := s.around(func() {
+		return s.around(func() {
 			for _, e := range endpoints {
 				if e.method == http.MethodGet {
 					s.get(e.path)
 				}
 			}
-		})
-		return wallet.notCharged()
+		}).notCharged()
 	})
 	c.rule("account.same_again", secAccount, "the account of a key is the same at every read", reading("account", func(s *session, first dict) finding {
-		again := s.get("/api/v1/account")
-		a, b := first["account_id"], again.data()["account_id"]
+		a, b := first["account_id"], s.get("/api/v1/account").data()["account_id"]
 		return when(a == nil || a != b, differs("account_id is %s and %s", typeName(a), typeName(b)), ok("the same account_id"))
 	}))
 	c.rule("account.field_types", secAccount, "the types of the account's fields", reading("account", func(_ *session, data dict) finding {
 		return ok("account_id %s, email_verified %s, status %q", typeName(data["account_id"]), typeName(data["email_verified"]), brief(word(data, "status")))
 	})).open()
 	c.rule("envelope.trace_id.differs", secEnvelope, "two requests have two trace ids", func(s *session) finding {
-		a, b := s.get("/api/v1/account"), s.get("/api/v1/account")
-		one, two := word(a.envelope, "trace_id"), word(b.envelope, "trace_id")
+		one, two := word(s.get("/api/v1/account").envelope, "trace_id"), word(s.get("/api/v1/account").envelope, "trace_id")
 		return when(one == "" || one == two, differs("both have the same, or none"), ok("two"))
 	})
 	c.rule("envelope.timestamp.present", secEnvelope, "timestamp is the present, within the five minutes that requests have", func(s *session) finding {
@@ -108,8 +105,7 @@ func offerChecks(c *suite) {
 		return when(!found || key != "offers", differs("%s, the list is under %q", r.seen(), brief(key)), ok("%d offers", len(items)))
 	})
 	c.rule("offers.code_unique", secOffer, "no offer_code appears twice in a catalogue", func(s *session) finding {
-		w := s.walk(offerList, 50)
-		return w.unique()
+		return s.walk(offerList, 50).unique()
 	})
 	c.rule("offers.nothing_found", secOffers, "a filter that nothing matches gives an empty list", get("/api/v1/offers", pair{"country_code", "conformance-nowhere"}).wants(func(r reply) finding {
 		if r.code() == "validation_error" {

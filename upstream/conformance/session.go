@@ -113,7 +113,7 @@ func (s *session) newKey(name string) string {
 }
 
 // scan checks what the API document says about all replies, and looks for a leaked API Secret.
-func (s *everyReply) scan(r *reply, secret string) {
+func (s *everyReply) scan(r reply, secret string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.replies++
@@ -182,9 +182,12 @@ func (s *session) keyOf(role Role, scope string) *Key {
 	return nil
 }
 
+func (s *session) order(no string) reply { return s.get("/api/v1/orders/" + rfc3986(no)) }
+
+func (s *session) proxy(id string) reply { return s.get("/api/v1/proxies/" + rfc3986(id)) }
+
 func (s *session) balance() (int64, bool) {
-	r := s.get("/api/v1/wallet")
-	return cents(r.data(), "balance_cents")
+	return cents(s.get("/api/v1/wallet").data(), "balance_cents")
 }
 
 func (s *session) afford(estimate int64) {

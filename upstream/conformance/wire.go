@@ -83,13 +83,13 @@ func (s *session) send(r request) reply {
 	}
 }
 
-func (r *reply) limited() bool {
+func (r reply) limited() bool {
 	return r.status == http.StatusTooManyRequests || r.code() == "rate_limited"
 }
 
 // retryAfter returns the wait that the header requests, but at least one second. It returns five
 // seconds if the header cannot be read.
-func (r *reply) retryAfter(now time.Time) time.Duration {
+func (r reply) retryAfter(now time.Time) time.Duration {
 	text := strings.TrimSpace(r.header.Get("Retry-After"))
 	wait := 5 * time.Second
 	if n, err := strconv.Atoi(text); err == nil {
@@ -123,7 +123,7 @@ func (s *session) sendOnce(r request) reply {
 	if dec.Decode(&out.envelope) != nil {
 		out.envelope = nil
 	}
-	s.scan(&out, s.cfg.Secret)
+	s.scan(out, s.cfg.Secret)
 	return out
 }
 
@@ -194,14 +194,20 @@ func keyed(path, key, body string) request {
 	return request{method: http.MethodPost, path: path, key: key, body: []byte(body)}
 }
 
-func (r *reply) code() string { return word(r.envelope, "code") }
+func (r reply) code() string { return word(r.envelope, "code") }
 
-func (r *reply) succeeded() bool { return truth(r.envelope, "success") && r.code() == "ok" }
+func (r reply) succeeded() bool { return truth(r.envelope, "success") && r.code() == "ok" }
 
-func (r *reply) data() dict { return member[dict](r.envelope, "data") }
+func (r reply) data() dict { return member[dict](r.envelope, "data") }
+
+// items returns the entries of a list reply, or nil if data does not hold exactly one array.
+func (r reply) items() []dict {
+	_, items, _ := onlyArray(r.data())
+	return items
+}
 
 // seen describes a reply without text that may contain a secret.
-func (r *reply) seen() string {
+func (r reply) seen() string {
 	switch {
 	case r.err != nil && errors.Is(r.err, context.Canceled):
 		return "interrupted"
