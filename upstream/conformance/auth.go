@@ -11,52 +11,56 @@ import (
 type authFailure struct {
 	name, what    string
 	code          string // "": the API document gives no code
-	damage        func(s *session, d *draft)
+	damage        func(*draft)
 	beforeSigning bool
 	section       string
 }
 
 var authFailures = []authFailure{
-	{"unsigned", "without a signature", "invalid_signature", func(_ *session, d *draft) { d.header.Del("X-Api-Signature") }, false, secCanonical},
-	{"wrong_app_id", "under an App ID that does not exist", "invalid_signature", func(_ *session, d *draft) { d.appID += "conformance" }, true, secCredentials},
-	{"wrong_secret", "signed with another secret", "invalid_signature", func(_ *session, d *draft) { d.secret += "x" }, true, secCanonical},
-	{"stale_timestamp.6m", "with a timestamp six minutes old", "stale_timestamp", func(s *session, d *draft) { d.stamp = s.stamp(-6 * time.Minute) }, true, secHeaders},
-	{"stale_timestamp.ahead_6m", "with a timestamp six minutes ahead", "stale_timestamp", func(s *session, d *draft) { d.stamp = s.stamp(6 * time.Minute) }, true, secHeaders},
-	{"stale_timestamp.no_zone", "with a timestamp that has no zone", "stale_timestamp", func(_ *session, d *draft) { d.stamp = strings.TrimSuffix(d.stamp, "Z") }, true, secHeaders},
-	{"stale_timestamp.not_iso", "with a timestamp in seconds since 1970", "stale_timestamp", func(s *session, d *draft) { d.stamp = strconv.FormatInt(s.now().Unix(), 10) }, true, secHeaders},
-	{"other_method", "signed for another method", "invalid_signature", func(_ *session, d *draft) { d.method = http.MethodPatch }, true, secCanonical},
-	{"other_path", "signed for another path", "invalid_signature", func(_ *session, d *draft) { d.path += "x" }, true, secCanonical},
-	{"other_query", "signed for another query", "invalid_signature", func(_ *session, d *draft) { d.canonical = "a=1" }, true, secCanonical},
-	{"other_body", "signed for another body", "invalid_signature", func(_ *session, d *draft) { d.bodyHash = bodyHash([]byte("other")) }, true, secCanonical},
-	{"no_nonce", "without a nonce", "", func(_ *session, d *draft) { d.nonce = ""; d.header.Del("X-Api-Nonce") }, true, secHeaders},
+	{"unsigned", "without a signature", "invalid_signature", func(d *draft) { d.header.Del("X-Api-Signature") }, false, secCanonical},
+	{"wrong_app_id", "under an App ID that does not exist", "invalid_signature", func(d *draft) { d.appID += "conformance" }, true, secCredentials},
+	{"wrong_secret", "signed with another secret", "invalid_signature", func(d *draft) { d.secret += "x" }, true, secCanonical},
+	{"stale_timestamp.6m", "with a timestamp six minutes old", "stale_timestamp", func(d *draft) { d.stamp = d.shifted(-6 * time.Minute) }, true, secHeaders},
+	{"stale_timestamp.ahead_6m", "with a timestamp six minutes ahead", "stale_timestamp", func(d *draft) { d.stamp = d.shifted(6 * time.Minute) }, true, secHeaders},
+	{"stale_timestamp.no_zone", "with a timestamp that has no zone", "stale_timestamp", func(d *draft) { d.stamp = strings.TrimSuffix(d.stamp, "Z") }, true, secHeaders},
+	{"stale_timestamp.not_iso", "with a timestamp in seconds since 1970", "stale_timestamp", func(d *draft) { d.stamp = strconv.FormatInt(d.at.Unix(), 10) }, true, secHeaders},
+	{"other_method", "signed for another method", "invalid_signature", func(d *draft) { d.method = http.MethodPatch }, true, secCanonical},
+	{"other_path", "signed for another path", "invalid_signature", func(d *draft) { d.path += "x" }, true, secCanonical},
+	{"other_query", "signed for another query", "invalid_signature", func(d *draft) { d.canonical = "a=1" }, true, secCanonical},
+	{"other_body", "signed for another body", "invalid_signature", func(d *draft) { d.bodyHash = bodyHash([]byte("other")) }, true, secCanonical},
+	{"no_nonce", "without a nonce", "", func(d *draft) { d.nonce = ""; d.header.Del("X-Api-Nonce") }, true, secHeaders},
 }
 
 var authDetails = []authFailure{
-	{"other_host", "signed for another host", "invalid_signature", func(_ *session, d *draft) { d.host = "conformance.invalid" }, true, secCanonical},
-	{"signed_stamp_differs", "whose signed timestamp is not the header's", "invalid_signature", func(s *session, d *draft) { d.header.Set("X-Api-Timestamp", s.stamp(time.Second)) }, false, secCanonical},
-	{"signed_nonce_differs", "whose signed nonce is not the header's", "invalid_signature", func(_ *session, d *draft) { d.header.Set("X-Api-Nonce", newNonce()) }, false, secCanonical},
-	{"empty_signature", "with an empty signature", "invalid_signature", func(_ *session, d *draft) { d.header.Set("X-Api-Signature", "") }, false, secCanonical},
-	{"short_signature", "with half a signature", "invalid_signature", func(_ *session, d *draft) { d.header.Set("X-Api-Signature", d.header.Get("X-Api-Signature")[:32]) }, false, secCanonical},
-	{"other_signature", "with one digit of the signature changed", "invalid_signature", func(_ *session, d *draft) { d.header.Set("X-Api-Signature", flip(d.header.Get("X-Api-Signature"))) }, false, secCanonical},
-	{"unkeyed_signature", "signed with an empty secret", "invalid_signature", func(_ *session, d *draft) { d.secret = "" }, true, secCanonical},
-	{"lower_case_method", "whose signed method is in lower case", "invalid_signature", func(_ *session, d *draft) { d.method = strings.ToLower(d.method) }, true, secCanonical},
-	{"no_app_id", "without an App ID", "invalid_signature", func(_ *session, d *draft) { d.header.Del("X-Api-Appid") }, false, secCredentials},
-	{"other_environment", "under an App ID with the other environment's prefix", "invalid_signature", func(_ *session, d *draft) {
+	{"other_host", "signed for another host", "invalid_signature", func(d *draft) { d.host = "conformance.invalid" }, true, secCanonical},
+	{"signed_stamp_differs", "whose signed timestamp is not the header's", "invalid_signature", func(d *draft) { d.header.Set("X-Api-Timestamp", d.shifted(time.Second)) }, false, secCanonical},
+	{"signed_nonce_differs", "whose signed nonce is not the header's", "invalid_signature", func(d *draft) { d.header.Set("X-Api-Nonce", newNonce()) }, false, secCanonical},
+	{"empty_signature", "with an empty signature", "invalid_signature", func(d *draft) { d.header.Set("X-Api-Signature", "") }, false, secCanonical},
+	{"short_signature", "with half a signature", "invalid_signature", func(d *draft) { d.header.Set("X-Api-Signature", d.header.Get("X-Api-Signature")[:32]) }, false, secCanonical},
+	{"other_signature", "with one digit of the signature changed", "invalid_signature", func(d *draft) { d.header.Set("X-Api-Signature", flip(d.header.Get("X-Api-Signature"))) }, false, secCanonical},
+	{"unkeyed_signature", "signed with an empty secret", "invalid_signature", func(d *draft) { d.secret = "" }, true, secCanonical},
+	{"lower_case_method", "whose signed method is in lower case", "invalid_signature", func(d *draft) { d.method = strings.ToLower(d.method) }, true, secCanonical},
+	{"no_app_id", "without an App ID", "invalid_signature", func(d *draft) { d.header.Del("X-Api-Appid") }, false, secCredentials},
+	{"other_environment", "under an App ID with the other environment's prefix", "invalid_signature", func(d *draft) {
 		d.appID = map[bool]string{true: "sbx_app_", false: "live_app_"}[strings.HasPrefix(d.appID, "live_app_")] + "conformance"
 	}, true, secCredentials},
-	{"stale_timestamp.5m20s", "with a timestamp twenty seconds too old", "stale_timestamp", func(s *session, d *draft) { d.stamp = s.stamp(-320 * time.Second) }, true, secLimits},
-	{"stale_timestamp.ahead_5m20s", "with a timestamp twenty seconds too far ahead", "stale_timestamp", func(s *session, d *draft) { d.stamp = s.stamp(320 * time.Second) }, true, secLimits},
-	{"stale_timestamp.one_day", "with yesterday's timestamp", "stale_timestamp", func(s *session, d *draft) { d.stamp = s.stamp(-24 * time.Hour) }, true, secHeaders},
-	{"stale_timestamp.words", "with words for a timestamp", "stale_timestamp", func(_ *session, d *draft) { d.stamp = "yesterday" }, true, secHeaders},
-	{"stale_timestamp.http_date", "with an HTTP date for a timestamp", "stale_timestamp", func(s *session, d *draft) { d.stamp = s.now().UTC().Format(http.TimeFormat) }, true, secHeaders},
-	{"stale_timestamp.zone_6m", "six minutes old in another zone", "stale_timestamp", func(s *session, d *draft) {
-		d.stamp = s.now().Add(-6 * time.Minute).In(time.FixedZone("", 8*3600)).Format(time.RFC3339)
+	{"stale_timestamp.5m20s", "with a timestamp twenty seconds too old", "stale_timestamp", func(d *draft) { d.stamp = d.shifted(-320 * time.Second) }, true, secLimits},
+	{"stale_timestamp.ahead_5m20s", "with a timestamp twenty seconds too far ahead", "stale_timestamp", func(d *draft) { d.stamp = d.shifted(320 * time.Second) }, true, secLimits},
+	{"stale_timestamp.one_day", "with yesterday's timestamp", "stale_timestamp", func(d *draft) { d.stamp = d.shifted(-24 * time.Hour) }, true, secHeaders},
+	{"stale_timestamp.words", "with words for a timestamp", "stale_timestamp", func(d *draft) { d.stamp = "yesterday" }, true, secHeaders},
+	{"stale_timestamp.http_date", "with an HTTP date for a timestamp", "stale_timestamp", func(d *draft) { d.stamp = d.at.UTC().Format(http.TimeFormat) }, true, secHeaders},
+	{"stale_timestamp.zone_6m", "six minutes old in another zone", "stale_timestamp", func(d *draft) {
+		d.stamp = d.at.Add(-6 * time.Minute).In(time.FixedZone("", 8*3600)).Format(time.RFC3339)
 	}, true, secHeaders},
-	{"no_timestamp", "without a timestamp", "", func(_ *session, d *draft) { d.header.Del("X-Api-Timestamp") }, false, secHeaders},
+	{"no_timestamp", "without a timestamp", "", func(d *draft) { d.header.Del("X-Api-Timestamp") }, false, secHeaders},
 }
 
 func changedBeforeSigning(change func(*draft)) request {
 	return get("/api/v1/account").damaged(change, true)
+}
+
+func changedAfterSigning(change func(*draft)) request {
+	return get("/api/v1/account").damaged(change, false)
 }
 
 func (r request) damaged(damage func(*draft), beforeSigning bool) request {
@@ -66,16 +70,8 @@ func (r request) damaged(damage func(*draft), beforeSigning bool) request {
 
 func withNonce(nonce string) request { return changedBeforeSigning(func(d *draft) { d.nonce = nonce }) }
 
-func changedAfterSigning(change func(*draft)) request {
-	return get("/api/v1/account").damaged(change, false)
-}
-
 func unsigned() request {
 	return changedAfterSigning(func(d *draft) { d.header.Del("X-Api-Signature") })
-}
-
-func (s *session) stamp(shift time.Duration) string {
-	return s.now().Add(shift).UTC().Format(time.RFC3339)
 }
 
 func flip(signature string) string {
@@ -114,10 +110,9 @@ func (f authFailure) check(c *suite, id string, e endpoint) {
 	if f.code != "" {
 		sentence += " with " + f.code
 	}
-	c.rule("auth."+id, f.section, sentence, func(s *session) finding {
-		got := s.send(e.harmless().damaged(func(d *draft) { f.damage(s, d) }, f.beforeSigning))
-		return refused(got, cmp.Or(f.code, got.code()))
-	})
+	c.rule("auth."+id, f.section, sentence, e.harmless().damaged(f.damage, f.beforeSigning).wants(func(r reply) finding {
+		return refused(r, cmp.Or(f.code, r.code()))
+	}))
 }
 
 func stampChecks(c *suite) {
@@ -139,9 +134,8 @@ func stampChecks(c *suite) {
 		{"basic_form", "in the basic form of ISO 8601", true, 0, time.UTC, "20060102T150405Z"},
 		{"zone_without_colon", "with the zone +0000", true, 0, time.UTC, "2006-01-02T15:04:05+0000"},
 	} {
-		c.rule("auth.timestamp."+f.id, secHeaders, "a timestamp "+f.what+" is accepted", func(s *session) finding {
-			return signatureAccepted(s.send(changedBeforeSigning(func(d *draft) { d.stamp = s.now().Add(f.by).In(f.zone).Format(f.layout) })))
-		}).openIf(f.open)
+		r := changedBeforeSigning(func(d *draft) { d.stamp = d.at.Add(f.by).In(f.zone).Format(f.layout) })
+		c.rule("auth.timestamp."+f.id, secHeaders, "a timestamp "+f.what+" is accepted", r.wants(signatureAccepted)).openIf(f.open)
 	}
 	c.rule("auth.nonce.burnt_by_bad_signature", secHeaders, "whether a nonce is used up by a request whose signature is wrong", func(s *session) finding {
 		nonce := newNonce()

@@ -112,7 +112,7 @@ func clockChecks(c *suite) {
 	ahead := func(id, sentence string, by time.Duration) {
 		c.rule("control.clock.server_"+id, secHeaders, sentence, func(s *session) finding {
 			return control{s}.atClock(by, func(s *session) finding {
-				r := s.send(changedBeforeSigning(func(d *draft) { d.stamp = s.stamp(-by) }))
+				r := s.send(changedBeforeSigning(func(d *draft) { d.stamp = d.shifted(-by) }))
 				return when(by.Abs() > 5*time.Minute, refused(r, "stale_timestamp"), signatureAccepted(r))
 			})
 		})

@@ -35,10 +35,13 @@ type request struct {
 
 // draft is all signed and sent values of a request. A check can change exactly one of them.
 type draft struct {
+	at                                                    time.Time // the server's time
 	appID, secret                                         string
 	method, host, path, canonical, stamp, nonce, bodyHash string
 	header                                                http.Header
 }
+
+func (d *draft) shifted(by time.Duration) string { return d.at.Add(by).UTC().Format(time.RFC3339) }
 
 // reply is a received response. envelope is nil if the body is no JSON object.
 type reply struct {
@@ -138,8 +141,9 @@ func (s *session) build(r request) *http.Request {
 	if r.query == "" {
 		r.query = canonical
 	}
-	d := &draft{appID: who.AppID, secret: who.Secret, method: r.method, host: s.signedHost, path: s.base.EscapedPath() + r.path,
-		canonical: canonical, stamp: s.now().UTC().Format(time.RFC3339), nonce: newNonce(), bodyHash: bodyHash(r.body), header: http.Header{}}
+	at := s.now()
+	d := &draft{at: at, appID: who.AppID, secret: who.Secret, method: r.method, host: s.signedHost, path: s.base.EscapedPath() + r.path,
+		canonical: canonical, stamp: at.UTC().Format(time.RFC3339), nonce: newNonce(), bodyHash: bodyHash(r.body), header: http.Header{}}
 	sent := d.path
 	mediaType := ""
 	if r.method == http.MethodPost {
