@@ -12,19 +12,21 @@ import (
 // tables make the cost known in advance.
 type purchase struct {
 	name, scenario string
+	what           string // the beginning of the sentences about an order without a scenario; "": it has none
 	quantity, days int64
 	times          int64 // how often the server may charge for it; 0 means once
 	needsControl   bool
-	sandbox        bool // useful only in a sandbox
+	only           environment // where it is useful
 }
 
 var purchases = []purchase{
-	{name: "plain", quantity: 2, days: 30}, {name: "lines", quantity: 2, days: 30}, {name: "legacy", quantity: 1, days: 30},
-	{name: "concurrent", quantity: 1, days: 30}, {name: "longer", quantity: 1, days: 60}, {name: "after_refusal", quantity: 1, days: 30},
-	{name: "success", scenario: "success", quantity: 1, days: 30, sandbox: true},
-	{name: "delayed", scenario: "delayed", quantity: 1, days: 30, sandbox: true},
-	{name: "partial", scenario: "partial", quantity: 2, days: 30, sandbox: true},
-	{name: "rejected", scenario: "rejected", quantity: 1, days: 30, sandbox: true},
+	{name: "plain", what: "an order of one line", quantity: 2, days: 30}, {name: "lines", what: "an order of two lines", quantity: 2, days: 30},
+	{name: "legacy", what: "an order with the legacy body", quantity: 1, days: 30}, {name: "longer", what: "an order for 60 days", quantity: 1, days: 60},
+	{name: "concurrent", quantity: 1, days: 30}, {name: "after_refusal", quantity: 1, days: 30},
+	{name: "success", scenario: "success", quantity: 1, days: 30, only: onlySandbox},
+	{name: "delayed", scenario: "delayed", quantity: 1, days: 30, only: onlySandbox},
+	{name: "partial", scenario: "partial", quantity: 2, days: 30, only: onlySandbox},
+	{name: "rejected", scenario: "rejected", quantity: 1, days: 30, only: onlySandbox},
 	{name: "kept", quantity: 1, days: 30, times: 3, needsControl: true}, {name: "hanging", quantity: 1, days: 30, needsControl: true},
 	{name: "unresolved", quantity: 1, days: 30, needsControl: true},
 	{name: "cidrs", quantity: 1, days: 30},
@@ -140,7 +142,7 @@ func (s *session) planCents() (sum int64) {
 		return 0
 	}
 	for _, p := range slices.Concat(purchases, renewals) {
-		if (!p.needsControl || s.cfg.ControlURL != "") && (!p.sandbox || !s.cfg.Production) {
+		if (!p.needsControl || s.cfg.ControlURL != "") && (p.only == "" || !s.cfg.Production) {
 			sum += o.estimate(p)
 		}
 	}

@@ -7,22 +7,11 @@ import (
 	"slices"
 )
 
-// ordered is an order in the purchase table. The field what is the beginning of the sentences of
-// its checks.
-type ordered struct {
-	name, what string
-	quantity   int64
-	only       environment
-}
-
-var orderedPlain = []ordered{
-	{"plain", "an order of one line", 2, ""}, {"lines", "an order of two lines", 2, ""}, {"legacy", "an order with the legacy body", 1, ""},
-	{"longer", "an order for 60 days", 1, ""},
-}
-
 func orderChecks(c *suite) {
-	for _, o := range orderedPlain {
-		o.checks(c)
+	for _, p := range purchases {
+		if p.what != "" {
+			p.checks(c)
+		}
 	}
 	immediateChecks(c)
 	orderRefusals.checks(c)
@@ -30,20 +19,20 @@ func orderChecks(c *suite) {
 	orderListChecks(c)
 }
 
-func (o ordered) checks(c *suite) {
-	g := group{c, "order." + o.name, secCreate, o.what, true, o.only}
-	if o.name == "legacy" {
+func (p purchase) checks(c *suite) {
+	g := group{c, "order." + p.name, secCreate, p.what, true, p.only}
+	if p.name == "legacy" {
 		g.section = secVersioning
 	}
 	check := func(id, sentence string, do func(s *session, b *bought, data dict) finding) {
 		g.rule(id, sentence, func(s *session) finding {
-			b := s.delivered(o.name)
+			b := s.delivered(p.name)
 			return do(s, b, b.last().data())
 		})
 	}
-	g.rule("created", "gives HTTP 201 and an order_no", created(o.name))
+	g.rule("created", "gives HTTP 201 and an order_no", created(p.name))
 	g.rule("poll_in_reply", "says poll_after_seconds, an integer or null, in its reply", func(s *session) finding {
-		v, there := s.ordered(o.name).reply.data()["poll_after_seconds"]
+		v, there := s.ordered(p.name).reply.data()["poll_after_seconds"]
 		return when(!there || v != nil && !integer.fits(v), differs("it is %s", typeName(v)), ok("%s", typeName(v)))
 	})
 	check("same_order", "is read under the order_no that its creation gave", func(_ *session, b *bought, data dict) finding {
@@ -58,7 +47,7 @@ func (o ordered) checks(c *suite) {
 		return when(got != s.currency || got == "", differs("%q, the wallet has %q", brief(got), brief(s.currency)), ok("%s", s.currency))
 	})
 	check("counts", "delivers what was ordered: expected_count, delivered_count and proxies agree", func(_ *session, _ *bought, data dict) finding {
-		return countsAgree(data, o.quantity)
+		return countsAgree(data, p.quantity)
 	})
 	check("no_refund", "has no refund", func(_ *session, _ *bought, data dict) finding {
 		v, there := data["refund"]
@@ -193,20 +182,20 @@ func passwordInList(s *session) finding {
 	return when(len(proxies) == 0, notRun("nothing was delivered"), ok("%d proxies looked for", len(proxies)))
 }
 
-var scenarioOrders = []ordered{
-	{"success", "scenario success", 1, onlySandbox}, {"delayed", "scenario delayed", 1, onlySandbox},
-	{"partial", "scenario partial", 2, onlySandbox}, {"rejected", "scenario rejected", 1, onlySandbox},
+func scenarioOrders() []purchase {
+	return slices.DeleteFunc(slices.Clone(purchases), func(p purchase) bool { return p.scenario == "" })
 }
 
 func stateChecks(c *suite) {
-	for _, o := range append(slices.Clone(scenarioOrders), ordered{"plain", "an order without a scenario", 2, ""}) {
-		o.progressChecks(c)
+	for _, p := range scenarioOrders() {
+		p.progressChecks(c, "scenario "+p.name)
 	}
+	findPurchase(purchases, "plain").progressChecks(c, "an order without a scenario")
 }
 
-func (o ordered) progressChecks(c *suite) {
-	g := group{c, "state." + o.name, secOrderState, o.what + ":", true, o.only}
-	made := func(s *session) *bought { return s.ordered(o.name) }
+func (p purchase) progressChecks(c *suite, what string) {
+	g := group{c, "state." + p.name, secOrderState, what + ":", true, p.only}
+	made := func(s *session) *bought { return s.ordered(p.name) }
 	check := func(id, sentence string, wrong func(data dict, d delivery) string) {
 		g.rule(id, sentence, of(made, func(b *bought) finding {
 			for i, r := range b.reads {
@@ -275,15 +264,15 @@ func (b *bought) endsWell(production bool) finding {
 }
 
 func scenarioChecks(c *suite) {
-	for _, o := range scenarioOrders {
-		g := group{c, "scenario." + o.name, secScenario, "scenario " + o.name, true, onlySandbox}
-		made := func(s *session) *bought { return s.ordered(o.name) }
-		g.rule("created", "is accepted with HTTP 201", created(o.name))
-		g.rule("asynchronous", "is not finished when it is accepted", of(made, func(b *bought) finding { return b.beginsUnfinished(o.name) }))
+	for _, p := range scenarioOrders() {
+		g := group{c, "scenario." + p.name, secScenario, "scenario " + p.name, true, onlySandbox}
+		made := func(s *session) *bought { return s.ordered(p.name) }
+		g.rule("created", "is accepted with HTTP 201", created(p.name))
+		g.rule("asynchronous", "is not finished when it is accepted", of(made, func(b *bought) finding { return b.beginsUnfinished(p.name) }))
 		g.rule("debited", "debits the test wallet by total_cents first", of(made, func(b *bought) finding { return b.debited(b.reads[0].data(), "total_cents") }))
-		if o.name != "rejected" {
+		if p.name != "rejected" {
 			g.rule("delivers_all", "ends with all test IPs", func(s *session) finding {
-				return countsAgree(s.delivered(o.name).last().data(), o.quantity)
+				return countsAgree(s.delivered(p.name).last().data(), p.quantity)
 			})
 		}
 	}
