@@ -74,7 +74,7 @@ func decodeOffer(o *object) Offer {
 		UnitPriceCents: o.optionalInt("unit_price_cents"), UnitPrice: o.decimal("unit_price"),
 		BaseDurationDays: o.integer("base_duration_days"), MaxQuantity: o.optionalInt("max_quantity"), DurationDays: arrayOf[int64](o, "duration_days", "integers"),
 	}
-	cidrs, _ := elements(o.raw("cidrs"))
+	cidrs, _ := as[[]value](o.raw("cidrs"))
 	for _, raw := range cidrs { // the API document gives no type for the entries
 		if cidr, ok := as[string](raw); ok {
 			out.CIDRs = append(out.CIDRs, sanitizeName(cidr, 64))

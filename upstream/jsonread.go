@@ -20,14 +20,12 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-type value []byte
+type value = jsontext.Value
 
 var errTwice = errors.New("a key appears twice") // without the key's name, which may be a secret in a broken reply
 
-func kindOf(v value) jsontext.Kind { return jsontext.Value(v).Kind() }
-
 func isText(v value) bool {
-	return kindOf(v) == jsontext.KindString || kindOf(v) == jsontext.KindNumber
+	return v.Kind() == jsontext.KindString || v.Kind() == jsontext.KindNumber
 }
 
 // lenient allows duplicate keys, because parse detects them itself. It also allows invalid
@@ -36,7 +34,7 @@ var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.Allo
 
 // as converts a value to the Go type T. ok is false if the value is null or of another type.
 func as[T any](v value) (out T, ok bool) {
-	if len(v) == 0 || kindOf(v) == jsontext.KindNull || json.Unmarshal(v, &out, lenient) != nil {
+	if len(v) == 0 || v.Kind() == jsontext.KindNull || json.Unmarshal(v, &out, lenient) != nil {
 		return *new(T), false
 	}
 	return out, true
@@ -107,7 +105,7 @@ func named(name string, err error) error {
 }
 
 func (o *object) raw(key string) value {
-	if v := o.members[key]; kindOf(v) != jsontext.KindNull {
+	if v := o.members[key]; v.Kind() != jsontext.KindNull {
 		return v
 	}
 	return nil
@@ -165,7 +163,7 @@ func (o *object) str(key string) string {
 // characters. plain is false for any other value. Nearly all strings are plain, and a copy
 // is faster than decoding.
 func plainText(v value) (text string, plain bool) {
-	if kindOf(v) != jsontext.KindString || slices.ContainsFunc(v, func(c byte) bool { return c == '\\' || c >= utf8.RuneSelf }) {
+	if v.Kind() != jsontext.KindString || slices.ContainsFunc(v, func(c byte) bool { return c == '\\' || c >= utf8.RuneSelf }) {
 		return "", false
 	}
 	return string(v[1 : len(v)-1]), true
@@ -178,35 +176,7 @@ func (o *object) optionalInt(key string) *int64 { return read[*int64](o, key, "a
 
 func (o *object) boolean(key string) bool { return read[bool](o, key, "a boolean") }
 
-func (o *object) array(key string) []value {
-	v := o.raw(key)
-	all, ok := elements(v)
-	if v != nil && !ok {
-		o.fail(key, "not an array")
-	}
-	return all
-}
-
-// elements returns the elements of an array, which share the memory of v.
-func elements(v value) (all []value, ok bool) {
-	if kindOf(v) != jsontext.KindBeginArray {
-		return nil, false
-	}
-	d := jsontext.NewDecoder(bytes.NewBuffer(v), lenient)
-	if _, err := d.ReadToken(); err != nil {
-		return nil, false
-	}
-	all = []value{}
-	for d.PeekKind() != jsontext.KindEndArray {
-		one, err := d.ReadValue()
-		if err != nil {
-			return nil, false
-		}
-		end := d.InputOffset()
-		all = append(all, v[end-int64(len(one)):end:end])
-	}
-	return all, true
-}
+func (o *object) array(key string) []value { return read[[]value](o, key, "an array") }
 
 // arrayOf decodes an array of T and rejects null elements.
 func arrayOf[T any](o *object, key, plural string) (out []T) {
@@ -235,7 +205,7 @@ func (o *object) id(key string) string {
 
 // text decodes a string or a number, because the API document does not give the type.
 func (o *object) text(key string) string {
-	if v := o.raw(key); kindOf(v) == jsontext.KindNumber {
+	if v := o.raw(key); v.Kind() == jsontext.KindNumber {
 		return string(v)
 	}
 	return o.str(key)

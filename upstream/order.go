@@ -177,7 +177,7 @@ func decodeOrder(o *object, e *Envelope) Order {
 // echoedItems decodes the items of an order in the format of the request. It returns nil for
 // another format, because the API document promises none.
 func echoedItems(o *object) (items []OrderItem) {
-	lines, _ := elements(o.raw("items"))
+	lines, _ := as[[]value](o.raw("items"))
 	for _, line := range lines {
 		entry, err := parseObject("items", line)
 		if err != nil {

@@ -264,7 +264,7 @@ type arrays struct {
 
 func arraysOf(o *object, l list) (out arrays) {
 	for _, name := range slices.Sorted(maps.Keys(o.members)) {
-		entries, isArray := elements(o.members[name])
+		entries, isArray := as[[]value](o.members[name])
 		switch members, carried := l.countMembers(entries); {
 		case !isArray:
 		case len(entries) == 0:
