@@ -176,7 +176,7 @@ func (k FixtureKey) validate(seen map[string]bool) error {
 	}
 	seen[k.AppID] = true
 	for _, scope := range k.Scopes {
-		if !allScopes[scope] {
+		if !slices.ContainsFunc(routes, func(rt route) bool { return rt.scope == scope }) {
 			return fmt.Errorf("scope %q is unknown", scope)
 		}
 	}

@@ -23,9 +23,6 @@ func environmentOf(appID string) string {
 	return string(env)
 }
 
-var allScopes = map[string]bool{"account:read": true, "wallet:read": true, "offers:read": true, "orders:read": true,
-	"orders:write": true, "proxies:read": true, "proxies:write": true}
-
 // space is one account in one environment.
 type space struct {
 	env, accountID, email, currency string
