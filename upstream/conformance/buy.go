@@ -137,8 +137,8 @@ func readOffer(o dict) offer {
 // planCents returns the estimated cost of all purchases and renewals in cents, before
 // refunds. It returns 0 if no offer is suitable.
 func (s *session) planCents() (sum int64) {
-	var o offer
-	if attempt(func() { o = s.chosenOffer() }) != "" {
+	o, why := attempt(s.chosenOffer)
+	if why != "" {
 		return 0
 	}
 	for _, p := range slices.Concat(purchases, renewals) {
@@ -169,7 +169,14 @@ type bought struct {
 	closing int64 // the wallet at the end, in cents
 }
 
-func (b *bought) proxies() []dict { return things(b.last().data(), "proxies") }
+// plainProxies returns the proxies of the plain order, or nil if there is no such order.
+func (s *session) plainProxies() []dict {
+	b, why := attempt(s.orderedPlain)
+	if why != "" {
+		return nil
+	}
+	return things(b.last().data(), "proxies")
+}
 
 func (b *bought) last() reply { return b.reads[len(b.reads)-1] }
 
@@ -195,6 +202,8 @@ func (s *session) ordered(name string) *bought {
 	return b
 }
 
+func (s *session) orderedPlain() *bought { return s.ordered("plain") }
+
 // delivered is like ordered, but skips the check unless the order has ended and its last detail
 // is known.
 func (s *session) delivered(name string) *bought {
@@ -210,7 +219,7 @@ func (s *session) delivered(name string) *bought {
 
 // tryToBuy buys the named purchase, if the run may spend money, so that the server's lists have
 // an entry.
-func (s *session) tryToBuy(name string) { _ = attempt(func() { s.bought(name) }) }
+func (s *session) tryToBuy(name string) { _, _ = attempt(func() *bought { return s.bought(name) }) }
 
 // orderOf returns the unsent request for a purchase, with a new key, and its estimated cost.
 func (s *session) orderOf(name string) (r request, sum int64) {
@@ -301,7 +310,8 @@ func (s *session) renewed(name string) *renewed {
 func (s *session) renewalOf(name string) (r request, ids []string) {
 	p, o := findPurchase(renewals, name), s.chosenOffer()
 	if ids = s.ownProxies(); int64(len(ids)) < p.quantity {
-		s.skipf(noProxy+": %s", attempt(func() { s.ordered("plain") }))
+		_, why := attempt(s.orderedPlain)
+		s.skipf(noProxy+": %s", why)
 	}
 	s.afford(o.estimate(p))
 	ids = ids[:p.quantity]
@@ -330,7 +340,6 @@ func (s *session) needProxies() []string {
 	return ids
 }
 
-func (s *session) ownProxies() (ids []string) {
-	_ = attempt(func() { ids = wordsOf(s.ordered("plain").proxies(), "proxy_id") })
-	return slices.DeleteFunc(ids, func(id string) bool { return id == "" })
+func (s *session) ownProxies() []string {
+	return slices.DeleteFunc(wordsOf(s.plainProxies(), "proxy_id"), func(id string) bool { return id == "" })
 }

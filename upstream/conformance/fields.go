@@ -322,8 +322,7 @@ func (s *session) replyOf(name string) reply {
 // anyOrder returns the detail of the run's own order. Without an own order, it returns the
 // detail of the first order in the server's list.
 func (s *session) anyOrder() reply {
-	var b *bought
-	why := attempt(func() { b = s.ordered("plain") })
+	b, why := attempt(s.orderedPlain)
 	if why == "" {
 		return b.last()
 	}

@@ -82,9 +82,10 @@ func conflictChecks(c *suite) {
 		return keyed("/api/v1/proxies/renew", r.request.key, renewBody(r.ids, 60))
 	}
 	conflict := func(again prepared) judgement {
-		return asks(func(s *session) (r request) {
+		return asks(func(s *session) request {
 			s.affordAgain()
-			if attempt(func() { r = again(s) }) != "" {
+			r, why := attempt(func() request { return again(s) })
+			if why != "" {
 				s.skipf("there is no key that was used")
 			}
 			return r
@@ -93,12 +94,12 @@ func conflictChecks(c *suite) {
 	c.rule("idempotency.conflict.order", secIdempotency, "an order's key with another body is refused with idempotency_key_conflict", conflict(order)).costs()
 	c.rule("idempotency.conflict.renewal", secIdempotency, "a renewal's key with another body is refused with idempotency_key_conflict", conflict(renewal)).costs()
 	c.rule("idempotency.conflict.charges_nothing", secIdempotency, "a conflict charges nothing", func(s *session) finding {
-		_ = attempt(func() { s.renewed("one") }) // before the wallet is read
+		_, _ = attempt(func() *renewed { return s.renewed("one") }) // before the wallet is read
 		s.affordAgain()
 		var replies [2]reply
 		f := s.around(func() {
 			for i, again := range []prepared{order, renewal} {
-				_ = attempt(func() { replies[i] = s.send(again(s)) })
+				replies[i], _ = attempt(func() reply { return s.send(again(s)) })
 			}
 		}).notCharged()
 		return when(f.verdict == OK, ok("%s, %s", replies[0].seen(), replies[1].seen()), f)
@@ -131,12 +132,13 @@ func keyChoices(c *suite) {
 		s.send(keyed(good.path, good.key, strings.Replace(string(good.body), `"duration_days":30`, `"duration_days":45`, 1)))
 		return good
 	})
-	choice("second_key", "whether a key is shared by the API keys of an account", func(s *session) (r request) {
+	choice("second_key", "whether a key is shared by the API keys of an account", func(s *session) request {
 		second := s.keyOf(RoleSame, "")
-		if attempt(func() { r = s.ordered("plain").request }) != "" || second == nil {
+		b, why := attempt(s.orderedPlain)
+		if why != "" || second == nil {
 			s.skipf("needs a second key of the account, and an order")
 		}
-		r = keyed("/api/v1/orders", r.key, "{}") // with another body: a shared key is a conflict, and otherwise the body is invalid
+		r := keyed("/api/v1/orders", b.request.key, "{}") // with another body: a shared key is a conflict, and otherwise the body is invalid
 		r.otherKey = second
 		return r
 	})

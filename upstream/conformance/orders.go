@@ -96,21 +96,18 @@ func immediateChecks(c *suite) {
 		return countsAgree(s.ordered("plain").reads[0].data(), 2)
 	}).costs().in(onlySandbox)
 	c.rule("order.proxy_differs_from_proxy", secDetail, "whether an order's proxy has the members of a proxy's detail", func(s *session) finding {
-		var one reply
-		var proxies []dict
-		_ = attempt(func() { one, proxies = s.anyProxy(), s.ordered("plain").proxies() })
+		proxies := s.plainProxies()
 		if len(proxies) == 0 {
 			return notRun("there is no delivered order")
 		}
-		return ok("%d members there, %d here", len(proxies[0]), len(one.data()))
+		return ok("%d members there, %d here", len(proxies[0]), len(s.anyProxy().data()))
 	}).costs().open()
 	c.rule("order.creation_reply", secCreate, "what the reply to a creation holds beyond order_no and poll_after_seconds", func(s *session) finding {
 		data := s.ordered("plain").reply.data()
 		return ok("%d members, credentials: %t", len(data), secretIn(data) != "")
 	}).costs().open()
 	c.rule("order.items_structure", secOrder, "what a line of items holds", func(s *session) finding {
-		var items []dict
-		_ = attempt(func() { items = entriesOf(dataOf("order_detail"), "items")(s) })
+		items, _ := attempt(func() []dict { return entriesOf(dataOf("order_detail"), "items")(s) })
 		if len(items) == 0 {
 			return notRun("there is no order")
 		}
@@ -122,8 +119,7 @@ func immediateChecks(c *suite) {
 func cidrChecks(c *suite) {
 	refusal := func(id, sentence, items string) {
 		c.rule("order.cidr."+id, secCreate, sentence, asks(func(s *session) request {
-			var o offer
-			_ = attempt(func() { o = s.chosenOffer() })
+			o, _ := attempt(s.chosenOffer)
 			if s.cfg.CIDRField == "" || o.cidr == "" {
 				s.skipf("the name of the CIDR field is not given")
 			}
@@ -169,8 +165,7 @@ func listKey(name string) judgement {
 }
 
 func passwordInList(s *session) finding {
-	var proxies []dict
-	_ = attempt(func() { proxies = s.ordered("plain").proxies() })
+	proxies := s.plainProxies()
 	r := s.get("/api/v1/orders")
 	for _, p := range proxies {
 		for _, name := range secretMembers {

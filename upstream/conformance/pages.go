@@ -117,8 +117,7 @@ func pageChecks(c *suite) {
 		return get(offerList.path, pair{"page_size", "1"}, pair{"quantity", "1"}, pair{"page_token", token})
 	}))
 	c.rule("page.token.filter_added", secPagination, "an offers token with a filter of a country is refused with invalid_page_token", asks(func(s *session) request {
-		var o offer
-		_ = attempt(func() { o = s.chosenOffer() })
+		o, _ := attempt(s.chosenOffer)
 		return get(offerList.path, pair{"page_size", "1"}, pair{"country_code", o.country}, pair{"page_token", offerList.firstToken(s)})
 	}, badToken))
 }

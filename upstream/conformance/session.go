@@ -57,7 +57,8 @@ type skipped string
 // skipf ends the running check with the verdict NotRun, as testing.T.Skipf ends a test.
 func (s *session) skipf(format string, args ...any) { panic(skipped(fmt.Sprintf(format, args...))) }
 
-func attempt(do func()) (why string) {
+// attempt returns what do returns, or why do skipped the check.
+func attempt[T any](do func() T) (got T, why string) {
 	defer func() {
 		switch cause := recover().(type) {
 		case nil:
@@ -67,24 +68,20 @@ func attempt(do func()) (why string) {
 			panic(cause)
 		}
 	}()
-	do()
-	return ""
+	return do(), ""
 }
 
-func (s *session) verdict(run judgement) (f finding) {
-	if why := attempt(func() { f = run(s) }); why != "" {
-		return notRun("%s", why)
-	}
-	return f
+func (s *session) verdict(run judgement) finding {
+	f, why := attempt(func() finding { return run(s) })
+	return when(why == "", f, notRun("%s", why))
 }
 
 // memo computes a value, or the reason why it is missing, once in each run.
 func memo[T any](s *session, name string, do func() T) T {
 	made, known := s.memos[name]
 	if !known {
-		var got T
-		made = &got
-		if why := attempt(func() { got = do() }); why != "" {
+		got, why := attempt(do)
+		if made = &got; why != "" {
 			made = skipped(why)
 		}
 		s.memos[name] = made
