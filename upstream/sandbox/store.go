@@ -112,11 +112,10 @@ func (st *store) commit(batch []*change) error {
 	if err != nil {
 		return fmt.Errorf("sandbox database: %w", err)
 	}
+	defer func() { _ = tx.Rollback() }() // without effect after the commit
 	last, err := st.write(tx, batch)
 	if err == nil {
 		err = tx.Commit()
-	} else {
-		_ = tx.Rollback()
 	}
 	if err != nil {
 		return fmt.Errorf("sandbox database: %w", err)
