@@ -20,9 +20,8 @@ type controls struct {
 	writes *writes
 }
 
-// control returns the handler of the control interface. The body of a refusal is
-// {"error":"…","field":"…"}.
-func (s *controls) control() http.Handler {
+// Control serves the control interface. The body of a refusal is {"error":"…","field":"…"}.
+func (s *controls) Control() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /faults", controlled(s.setFault))
 	mux.HandleFunc("DELETE /faults", cleared(s.faults.clear))

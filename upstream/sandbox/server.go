@@ -157,9 +157,6 @@ func New(o Options) (*Server, error) {
 // ResponseWriter has no connection, the handler then panics with http.ErrAbortHandler.
 func (s *Server) Handler() http.Handler { return s.handler(envSandbox) }
 
-// Control serves the control interface.
-func (s *Server) Control() http.Handler { return s.control() }
-
 func loopbackOnly(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -188,7 +185,7 @@ func (s *Server) listen() error {
 	handlers := []struct {
 		address string
 		handler http.Handler
-	}{{s.opts.Listen, s.handler(envSandbox)}, {s.opts.ListenProduction, s.handler(envProduction)}, {s.opts.Control, s.control()}}
+	}{{s.opts.Listen, s.handler(envSandbox)}, {s.opts.ListenProduction, s.handler(envProduction)}, {s.opts.Control, s.Control()}}
 	for _, h := range handlers {
 		l, err := net.Listen("tcp", h.address)
 		if err != nil {
