@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
@@ -11,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"perennial/ledger/sleep"
 )
 
 type filter struct {
@@ -190,7 +193,7 @@ func (s *front) hang(w http.ResponseWriter, r *request, f *fault) {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Time{})
 	defer func() { _ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) }()
-	pause(time.Duration(f.Seconds*float64(time.Second)), s.closing, r.http.Context().Done())
+	_, _ = sleep.OrWoken(r.http.Context(), time.Duration(f.Seconds*float64(time.Second)), s.closing)
 }
 
 func (s *front) conclude(w http.ResponseWriter, r *request, f *fault, out reply) {
@@ -284,14 +287,6 @@ func (s *front) delay(r *request) {
 		return list
 	})
 	if wait > 0 {
-		pause(wait, s.closing, nil)
-	}
-}
-
-func pause(wait time.Duration, one, other <-chan struct{}) {
-	select {
-	case <-time.After(wait):
-	case <-one:
-	case <-other:
+		_, _ = sleep.OrWoken(context.WithoutCancel(r.http.Context()), wait, s.closing)
 	}
 }
