@@ -195,10 +195,7 @@ func otherEnvironmentChecks(c *suite) {
 }
 
 func noncePerKey(s *session) finding {
-	second := s.keyOf(RoleSame, "")
-	if second == nil {
-		second = s.keyOf(RoleOther, "")
-	}
+	second := cmp.Or(s.keyOf(RoleSame, ""), s.keyOf(RoleOther, ""))
 	if second == nil {
 		return notRun("needs a second key")
 	}

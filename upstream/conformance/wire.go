@@ -247,14 +247,11 @@ func canonicalQuery(pairs []pair) string {
 		encoded[i] = pair{rfc3986(p.key), rfc3986(p.value)}
 	}
 	slices.SortStableFunc(encoded, func(a, b pair) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.value, b.value)) })
-	var b strings.Builder
+	parts := make([]string, len(encoded))
 	for i, p := range encoded {
-		if i > 0 {
-			b.WriteByte('&')
-		}
-		b.WriteString(p.key + "=" + p.value)
+		parts[i] = p.key + "=" + p.value
 	}
-	return b.String()
+	return strings.Join(parts, "&")
 }
 
 func signature(secret, method, host, path, query, stamp, nonce, bodyHash string) string {
