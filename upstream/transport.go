@@ -46,10 +46,9 @@ func newTransport(roots *x509.CertPool) *http.Transport {
 func checkProxyVariables() error {
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"} {
 		text := os.Getenv(name) //nolint:forbidigo // the variables that net/http reads
-		if text == "" || readableProxy(text) {
-			continue
+		if text != "" && !readableProxy(text) {
+			return fmt.Errorf("the variable %s is not the address of a proxy, such as http://host:port: correct it or unset it", name)
 		}
-		return fmt.Errorf("the variable %s is not the address of a proxy, such as http://host:port: correct it or unset it", name)
 	}
 	return nil
 }
