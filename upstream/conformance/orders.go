@@ -335,15 +335,17 @@ func scenarioHeaderChecks(c *suite) {
 		r.scenario = value
 		return r
 	}
-	values := [][3]string{{"success", "scenario success", "success"}, {"delayed", "scenario delayed", "delayed"}, {"partial", "scenario partial", "partial"},
-		{"rejected", "scenario rejected", "rejected"}, {"unknown", "an unknown scenario", "conformance"}}
 	c.rule("scenario.unknown_value", secScenario, "what an unknown scenario gets", order("conformance", unknown).wants(recorded)).in(onlySandbox).open()
-	for _, v := range values {
-		c.rule("scenario.production."+v[0], secScenario, "production refuses "+v[1], func(s *session) finding {
+	refuses := func(id, what, value string) {
+		c.rule("scenario.production."+id, secScenario, "production refuses "+what, func(s *session) finding {
 			offer := subjectOf(s, "order")
-			r := s.send(order(v[2], offer))
+			r := s.send(order(value, offer))
 			return when(r.code() == "offer_not_found" && offer == unknown,
 				notShown("%s: the order named an unknown offer, so that nothing could be charged", r.seen()), refusedAnyhow(r))
 		}).in(onlyProduction)
 	}
+	for _, p := range scenarioOrders() {
+		refuses(p.name, "scenario "+p.name, p.scenario)
+	}
+	refuses("unknown", "an unknown scenario", "conformance")
 }
