@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"net/url"
 	"strings"
 	"sync"
@@ -41,12 +40,9 @@ type everyReply struct {
 }
 
 func newSession(ctx context.Context, cfg *Config, base *url.URL) *session {
-	host := strings.ToLower(base.Hostname())
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
-	if port := base.Port(); cfg.SignPort && port != "" {
-		host = net.JoinHostPort(strings.ToLower(base.Hostname()), port)
+	host := strings.ToLower(base.Host)
+	if port := base.Port(); !cfg.SignPort || port == "" {
+		host = strings.TrimSuffix(host, ":"+port)
 	}
 	return &session{ctx: ctx, cfg: cfg, base: base, signedHost: host, tag: "conformance-" + newNonce()[:16], memos: map[string]any{}, everyReply: everyReply{wrong: map[string]string{}}}
 }
