@@ -1010,3 +1010,20 @@ func TestTrap13AnOrderThatIsOnHoldIsNotOneMadeElsewhere(t *testing.T) {
 		}
 	}
 }
+
+// The fact names a limited number of proxies. If it may lack some, any proxy may have been renewed.
+func TestTrap13ReviewLostCountsOnNoListThatIsCut(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]int{renewedMost - 1: 0, renewedMost: 1} {
+		f := fact.AccountResumed{LostSince: new(time.Now()), ReviewLost: true}
+		for i := range n {
+			f.Unseen = append(f.Unseen, fmt.Sprint("px_", i))
+		}
+		p := newPauses(time.Now)
+		p.doubt(f, time.Now())
+		renewed, review := p.renewedOf([]string{"px_other"})
+		if len(renewed) != want || !review {
+			t.Errorf("%d proxies in the fact: %q %t", n, renewed, review)
+		}
+	}
+}

@@ -45,6 +45,8 @@ var boundBugs = []bug{
 		old: "h.ReviewLost && (op.Kind.MakesOrder() || n > 0)", new: "h.ReviewLost && n > 0"},
 	{trap: 13, name: "review_lost counts on what the ledger never saw", in: "jobs.pauses.renewedOf",
 		old: "at != nil || lost.review && (listed || lost.partial)", new: "at != nil || lost.review && listed && lost.partial"},
+	{trap: 13, name: "review_lost counts on a list that is cut", in: "jobs.pauses.doubt",
+		old: "== renewedMost && len(lost.renewed)", new: "> renewedMost && len(lost.renewed)"},
 	{trap: 13, name: "review_lost is allowed before the comparison", in: "jobs.holds.mayReviewLost",
 		old: "h.pauses.renewed.Load() == nil", new: "h.pauses.renewed.Load() != nil && ctx.Err() != nil"},
 	{trap: 13, name: "a later comparison forgets what was renewed", in: "jobs.expiryIsKnown",
