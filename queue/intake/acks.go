@@ -111,6 +111,13 @@ func (a *acks) find(seq uint64, msg jetstream.Msg) *tracked {
 	return a.run[at]
 }
 
+// begin ends the run, because the consumer was made again and numbers its deliveries from 1.
+func (a *acks) begin() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.breakRun()
+}
+
 func (a *acks) breakRun() {
 	for _, entry := range a.run {
 		entry.single = true
@@ -283,20 +290,20 @@ func (a *acks) purge(ctx context.Context, prefix []*tracked, alone bool) bool {
 }
 
 // mayPurge reads the stream's state. ok means that the stream has no command of the line with a
-// sequence below first. others means that the stream may have commands of other lines up to last.
-// The purge then needs a subject filter, which costs the server much more than a purge without
-// one. Commands that are published later have higher sequences.
+// sequence below first. others means that the stream has commands of other lines. The purge then
+// needs a subject filter, which costs the server much more than a purge without one. Commands
+// that are published later have higher sequences.
 //
 // The state is that of the stream's leader. In a cluster, a replica delivers the commands. It may be
-// ahead of the leader, which then does not show all commands up to last.
+// ahead of the leader: ok then is false, because the leader does not show all commands up to last.
 func (a *acks) mayPurge(ctx context.Context, first, last uint64, alone bool) (others, ok bool) {
 	info, err := a.stream.Info(ctx, jetstream.WithSubjectFilter(queue.CommandSubject(a.account, ">")))
-	if err != nil || !info.Created.Equal(a.created) {
+	if err != nil || !info.Created.Equal(a.created) || info.State.LastSeq < last {
 		return false, false
 	}
 	subject := a.line.Subject(a.account)
 	_, has := info.State.Subjects[subject]
-	others = len(info.State.Subjects) > 1 || !has || info.State.LastSeq < last
+	others = len(info.State.Subjects) > 1 || !has
 	if alone || info.State.FirstSeq >= first {
 		return others, true
 	}

@@ -301,6 +301,7 @@ func (i *lineIntake) supervise(ctx context.Context, consumer jetstream.Consumer)
 				return err
 			}
 			if consumer, err = i.reopen(ctx, connected); err == nil {
+				i.acks.begin()
 				delay.Reset()
 				break
 			}

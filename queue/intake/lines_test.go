@@ -77,6 +77,30 @@ func TestAPurgeOfALineKeepsTheOthers(t *testing.T) {
 	awaitEmpty(t, js, "main")
 }
 
+// A new consumer numbers its deliveries from 1. If its first deliveries are lost with a connection, the
+// next number may be the one after those of the old consumer, so the run must end before.
+func TestARunDoesNotOutliveItsConsumer(t *testing.T) {
+	t.Parallel()
+	js := newMain(t)
+	natstest.Check(t, publish.New(js).PublishCommands(natstest.Within(t), "main", outgoingOf(orders, 1)))
+	intake := openIntake(t, js)
+	m := takeFrom(t, intake, orders, 1)[0]
+	natstest.Check(t, m.Ack())
+	awaitEmpty(t, js, "main")
+	acks := intake.lines[orders].acks
+	number := func() int {
+		acks.mu.Lock()
+		defer acks.mu.Unlock()
+		return acks.number
+	}
+	before := number()
+	natstest.Check(t, js.DeleteConsumer(natstest.Within(t), queue.CommandsStream("main"), streams.ConsumerOf(orders)))
+	for ctx := natstest.Within(t); number() == before; {
+		_, err := js.Stream(ctx, queue.CommandsStream("main"))
+		natstest.Check(t, err)
+	}
+}
+
 // behind is a stream whose leader has not applied the newest commands yet. The replica that delivers
 // them may be ahead of it.
 type behind struct {

@@ -40,6 +40,8 @@ var queueBugs = []bug{
 		new: "\tif others && subject == \"\" {"},
 	{name: "a leader that is behind is believed", in: "intake.acks.mayPurge", run: "TestAPurgeTrusts",
 		old: " || info.State.LastSeq < last", new: " || info.State.LastSeq < first"},
+	{name: "a run outlives its consumer", in: "intake.lineIntake.supervise", run: "TestARunDoesNotOutlive",
+		old: "\t\t\t\ti.acks.begin()\n", new: ""},
 	{name: "what is passed over waits for ever", in: "jobs.passedMost", run: "TestWhatIsUrgent",
 		old: "const passedMost = 3",
 		new: "const passedMost = 1 << 30"},
