@@ -339,7 +339,7 @@ func (x Restore) Run(ctx context.Context) (out Restored, err error) {
 			return out, err
 		}
 	}
-	err = writeBeside(x.Path, x.room(), func(path string) error {
+	err = writeBeside(x.Path, x.leftover(), func(path string) error {
 		err := makeFile(path, func(singly bool) error {
 			if err := x.copyBackup(ctx, path, &out); err != nil {
 				return err
@@ -365,8 +365,8 @@ func (x Restore) Run(ctx context.Context) (out Restored, err error) {
 	return out, err
 }
 
-// room returns the pattern of the directory in which Run works.
-func (x Restore) room() string {
+// leftover returns the pattern of the working directories that a killed Run leaves behind.
+func (x Restore) leftover() string {
 	if x.Follows {
 		return ".perennial-follow-" + filepath.Base(x.Path) + "-*"
 	}
@@ -376,12 +376,12 @@ func (x Restore) room() string {
 // notHalfRestored returns an error if the ledger does not exist because a restore was killed. A
 // new ledger would not know what the backup knows.
 func notHalfRestored(path string) error {
-	rooms, _ := matching(filepath.Dir(path), Restore{Path: path}.room()) // if this fails, so does making the file
+	left, _ := matching(filepath.Dir(path), Restore{Path: path}.leftover()) // if this fails, so does making the file
 	_, statErr := os.Lstat(path)
-	if len(rooms) == 0 || !errors.Is(statErr, fs.ErrNotExist) {
+	if len(left) == 0 || !errors.Is(statErr, fs.ErrNotExist) {
 		return nil
 	}
-	return fmt.Errorf("open ledger: %s does not exist, because a restore of it was interrupted\nrun `perennial backup restore` again; to start with an empty ledger instead, remove %s", path, rooms[0])
+	return fmt.Errorf("open ledger: %s does not exist, because a restore of it was interrupted\nrun `perennial backup restore` again; to start with an empty ledger instead, remove %s", path, left[0])
 }
 
 func (x Restore) copyBackup(ctx context.Context, path string, out *Restored) error {

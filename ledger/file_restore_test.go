@@ -238,7 +238,7 @@ func TestTrap13AnInterruptedRestoreIsFinishedFirst(t *testing.T) {
 	t.Parallel()
 	_, backup, _ := lived(t)
 	x := restore(t, backup, nil)
-	left := filepath.Join(filepath.Dir(x.Path), strings.Replace(x.room(), "*", "123", 1))
+	left := filepath.Join(filepath.Dir(x.Path), strings.Replace(x.leftover(), "*", "123", 1))
 	check(t, os.Mkdir(left, 0o700))
 	opens := func(path string) error {
 		l, err := Open(t.Context(), Config{Path: path, Clock: x.Clock})
