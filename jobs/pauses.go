@@ -89,6 +89,7 @@ func (p *pauses) doubt(f fact.AccountResumed, at time.Time) {
 	if f.SchedulesFrom != nil {
 		lost.schedulesFrom = *f.SchedulesFrom
 	}
+	old := p.earlier(at)
 	maps.Copy(lost.renewed, p.allRenewed())
 	for _, x := range f.Renewed {
 		lost.renewed[x.ProxyID] = &x.ExpiresAt
@@ -96,7 +97,7 @@ func (p *pauses) doubt(f fact.AccountResumed, at time.Time) {
 	for _, id := range f.Unseen {
 		lost.renewed[id] = nil
 	}
-	lost.partial = max(len(f.Renewed), len(f.Unseen)) == renewedMost && len(lost.renewed) == len(f.Renewed)+len(f.Unseen)
+	lost.partial = old != nil && old.partial || max(len(f.Renewed), len(f.Unseen)) == renewedMost && len(lost.renewed) == len(f.Renewed)+len(f.Unseen)
 	p.lost.Store(lost)
 }
 

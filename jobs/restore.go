@@ -174,7 +174,7 @@ func (r *recovery) findUnaccounted(ctx context.Context, restored time.Time) (str
 	if err != nil || since == nil {
 		return "", err
 	}
-	found := &findings{renewed: map[string]*time.Time{}}
+	found, listed := &findings{renewed: map[string]*time.Time{}}, map[string]bool{}
 	if before := r.pauses.renewed.Load(); before != nil {
 		found.before = *before
 	}
@@ -191,9 +191,10 @@ func (r *recovery) findUnaccounted(ctx context.Context, restored time.Time) (str
 		return "", fmt.Errorf("list orders: %w", err)
 	}
 	unseen := 0
-	err = everyPage(ctx, r.link, withUnusable(r.Provider.ProxiesPage, func(upstream.Unusable) upstream.Proxy {
-		return upstream.Proxy{} // an entry that cannot be read has no expiry to compare
+	err = everyPage(ctx, r.link, withUnusable(r.Provider.ProxiesPage, func(u upstream.Unusable) upstream.Proxy {
+		return upstream.Proxy{ProxyID: u.ID} // an entry that cannot be read has no expiry to compare
 	}), func(p upstream.Proxy) error {
+		listed[p.ProxyID] = true
 		seen, err := expiryIsKnown(ctx, r.Ledger, p, restored, found)
 		if err == nil && !seen && (p.StartsAt == nil || p.StartsAt.Before(since.Add(-listSkew))) {
 			unseen++ // newer proxies came with orders, which were checked above
@@ -202,6 +203,15 @@ func (r *recovery) findUnaccounted(ctx context.Context, restored time.Time) (str
 	})
 	if err != nil {
 		return "", fmt.Errorf("list proxies: %w", err)
+	}
+	err = r.Ledger.Fleet.Staying(ctx, *since, func(p tables.Proxy) error {
+		if !listed[p.ProxyID] {
+			found.mayBeRenewed(p.ProxyID)
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
 	}
 	if unseen > 0 {
 		err = r.walletAgrees(ctx, unseen, found)
@@ -216,14 +226,15 @@ func (r *recovery) findUnaccounted(ctx context.Context, restored time.Time) (str
 func expiryIsKnown(ctx context.Context, l *ledger.Ledger, p upstream.Proxy, restored time.Time, found *findings) (seen bool, err error) {
 	known, err := l.Fleet.Proxy(ctx, p.ProxyID)
 	if errors.Is(err, ledger.ErrNotFound) || err == nil && (known.SeenAt.UnixMicro() <= 0 || known.SeenAt.After(restored)) {
-		found.renewed[p.ProxyID] = found.before[p.ProxyID] // it may have been read since the last comparison
-		return false, nil                                  // unknown, or the known data is out of date, as right after a renewal
+		found.mayBeRenewed(p.ProxyID)
+		return false, nil // unknown, or the known data is out of date, as right after a renewal
 	}
-	if err == nil && known.ExpiresAt == nil {
-		found.renewed[p.ProxyID] = nil
-	}
-	if err != nil || p.ExpiresAt == nil || known.ExpiresAt == nil {
+	if err != nil {
 		return true, err
+	}
+	if p.ExpiresAt == nil || known.ExpiresAt == nil {
+		found.mayBeRenewed(p.ProxyID)
+		return true, nil
 	}
 	days, err := l.Operations.RenewedDays(ctx, p.ProxyID, known.SeenAt, *known.ExpiresAt)
 	if explained := known.ExpiresAt.AddDate(0, 0, int(days)).UTC(); p.ExpiresAt.After(explained.Add(fact.ExpiryTolerance)) {
@@ -257,10 +268,14 @@ type findings struct {
 	names []string
 	count int
 	// renewed has the proxies that expire later than the ledger explains, with the latest expiry that
-	// it explains. A proxy whose expiry the ledger never saw may have been renewed: its value is nil.
+	// it explains. A proxy of which either side shows no expiry may have been renewed: its value is nil.
 	renewed map[string]*time.Time
 	before  map[string]*time.Time // renewed of the last comparison
 }
+
+// mayBeRenewed notes a proxy whose expiry cannot be compared. If an earlier comparison showed that it
+// was renewed, that stays, because the ledger may have read the new expiry since.
+func (f *findings) mayBeRenewed(id string) { f.renewed[id] = f.before[id] }
 
 const findingsNamed = 3
 

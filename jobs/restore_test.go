@@ -595,6 +595,39 @@ func TestTrap13AResumeWithReviewLostSendsNothingThatMayHaveBeenPaid(t *testing.T
 	}
 }
 
+// lacking is a provider whose list lacks px_4, has px_5 without an expiry, and has a px_6 that cannot be
+// read.
+type lacking struct{ *upstream.Client }
+
+func (p lacking) ProxiesPage(ctx context.Context, r upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+	page, err := p.Client.ProxiesPage(ctx, r)
+	page.Items = slices.DeleteFunc(page.Items, func(x upstream.Proxy) bool { return x.ProxyID == "px_4" || x.ProxyID == "px_6" })
+	for i, x := range page.Items {
+		if x.ProxyID == "px_5" {
+			page.Items[i].ExpiresAt = nil
+		}
+	}
+	page.Unusable = append(page.Unusable, upstream.Unusable{ID: "px_6", Field: "expires_at", Why: "expires_at is not a time"})
+	return page, err
+}
+
+// What a list does not show to be as it was may have been renewed.
+func TestTrap13ReviewLostCountsOnNoListThatLacksAProxy(t *testing.T) {
+	t.Parallel()
+	h, backup := seen(t)
+	h.renew(renewC)
+	h.await("c", fact.StateCompleted)
+	h.restore(backup, func(c *Config) { c.Provider = lacking{h.client} })
+	h.awaitStrange("proxy px_1")
+	_, err := h.runner.ResumeByHand(t.Context(), "ada", "some were retried", true)
+	check(t, err)
+	for n, want := range map[int]fact.State{3: fact.StateCompleted, 4: fact.StateReview, 5: fact.StateReview, 6: fact.StateReview} {
+		id := fmt.Sprint("r", n)
+		h.renew(fmt.Sprintf(`{"id":%q,"duration_days":30,"proxy_ids":["px_%d"]}`, id, n))
+		h.await(id, want)
+	}
+}
+
 // review_lost needs to know what was renewed in the lost time.
 func TestTrap13ReviewLostIsRefusedBeforeTheComparison(t *testing.T) {
 	t.Parallel()
@@ -1024,6 +1057,11 @@ func TestTrap13ReviewLostCountsOnNoListThatIsCut(t *testing.T) {
 		renewed, review := p.renewedOf([]string{"px_other"})
 		if len(renewed) != want || !review {
 			t.Errorf("%d proxies in the fact: %q %t", n, renewed, review)
+		}
+		f.Unseen = []string{"px_new"} // of a second restore
+		p.doubt(f, time.Now())
+		if renewed, _ := p.renewedOf([]string{"px_other"}); len(renewed) != want {
+			t.Errorf("%d proxies in the first fact, and a second restore: %q", n, renewed)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func (s *simulation) peace(ctx context.Context) {
 		}
 		s.time = s.time.Add(10 * time.Second)
 	}
-	_, err := s.runner.ResumeByHand(ctx, "ann", "it is over", false) // what a person paused
+	_, err := s.runner.ResumeByHand(ctx, "ann", "it is over", false) // ends an operator's pause
 	s.must(err, "resume")
 	s.settle(ctx)
 	for range 12 { // an answer lets the next one of its command go

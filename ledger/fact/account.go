@@ -115,7 +115,7 @@ type AccountResumed struct {
 	Renewed       []Renewed  `json:"renewed,omitempty" doc:"'renewed' has up to 2,000 proxies that were renewed in the lost time: they expire later than the ledger explains."`
 	// ReviewLost is set by an operator. Unseen is omitted without it.
 	ReviewLost bool     `json:"review_lost,omitempty" doc:"What may have been paid in the lost time is not sent and needs review."`
-	Unseen     []string `json:"unseen,omitempty" doc:"'unseen' has up to 2,000 ids of proxies whose expiry the ledger never saw, so that they may have been renewed in the lost time."`
+	Unseen     []string `json:"unseen,omitempty" doc:"'unseen' has up to 2,000 ids of proxies whose expiry could not be compared, so that they may have been renewed in the lost time."`
 }
 
 // Renewed is a proxy that was renewed in the time that a restored ledger has lost.

@@ -278,7 +278,7 @@ export interface AccountResumedData {
    */
   review_lost?: boolean;
   /**
-   * `unseen` has up to 2,000 ids of proxies whose expiry the ledger never saw, so that they may have been renewed in the lost time.
+   * `unseen` has up to 2,000 ids of proxies whose expiry could not be compared, so that they may have been renewed in the lost time.
    */
   unseen?: string[];
 }
